@@ -1,0 +1,50 @@
+#include "nvrtc.hpp"
+
+#include "errors.hpp"
+
+namespace cudademo {
+
+namespace {
+
+template <typename FunctionPointer>
+void resolve(const SharedLibrary& library, const std::string& path, FunctionPointer& member,
+             const char* symbol, bool required) {
+  member = reinterpret_cast<FunctionPointer>(library.symbol(symbol));
+  if (member == nullptr && required) {
+    throw ToolchainError(path + " has no " + symbol +
+                         "; cudademo needs NVRTC 12.0 or later: pip install 'cudademo[cu13]'");
+  }
+}
+
+nvrtc::Functions load(const SharedLibrary& library, const std::string& path) {
+  nvrtc::Functions table;
+#define CUDADEMO_REQUIRED(member, symbol, parameters) \
+  resolve(library, path, table.member, #symbol, true);
+#define CUDADEMO_OPTIONAL(member, symbol, parameters) \
+  resolve(library, path, table.member, #symbol, false);
+  CUDADEMO_NVRTC_FUNCTIONS(CUDADEMO_REQUIRED)
+  CUDADEMO_NVRTC_OPTIONAL(CUDADEMO_OPTIONAL)
+#undef CUDADEMO_REQUIRED
+#undef CUDADEMO_OPTIONAL
+  resolve(library, path, table.error_string, "nvrtcGetErrorString", true);
+  return table;
+}
+
+}  // namespace
+
+Nvrtc::Nvrtc(std::string path)
+    : path_(std::move(path)), library_(path_), functions_(load(library_, path_)) {
+  check(functions_.version(&version_.first, &version_.second), "nvrtcVersion");
+  int count = 0;
+  check(functions_.architecture_count(&count), "nvrtcGetNumSupportedArchs");
+  architectures_.resize(static_cast<std::size_t>(count));
+  check(functions_.architectures(architectures_.data()), "nvrtcGetSupportedArchs");
+}
+
+void Nvrtc::check(nvrtc::Result result, const char* call) const {
+  if (result == nvrtc::success) return;
+  throw ToolchainError(std::string(call) + " failed: " + functions_.error_string(result) + " (" +
+                       std::to_string(result) + ", " + path_ + ")");
+}
+
+}  // namespace cudademo
