@@ -9,13 +9,20 @@ namespace cudademo {
 namespace {
 
 // Appended to every source. A name expression over it makes NVRTC mangle a kernel's whole function type, and the size
-// of each parameter, into a symbol. As a variable it costs the optimiser nothing: as a kernel it would be compiled.
+// of each parameter, into a symbol. As a variable it costs the optimiser nothing: as a kernel it would be compiled. The names are long
+// because a user's macros, such as A or F, are still in force here.
 constexpr const char* probe_source = R"(
-template <unsigned... Bytes> struct cudademo_layout;
-template <class F> struct cudademo_parameters { using layout = void; };
-template <class... A> struct cudademo_parameters<void(A...)> { using layout = cudademo_layout<sizeof(A)...>; };
-template <class... A> struct cudademo_parameters<void (*)(A...)> { using layout = cudademo_layout<sizeof(A)...>; };
-template <class F, class Layout = typename cudademo_parameters<F>::layout> __device__ char cudademo_probe;
+#line 1 "cudademo_probe"
+template <unsigned... cudademo_bytes> struct cudademo_layout;
+template <class cudademo_f> struct cudademo_parameters { using layout = void; };
+template <class... cudademo_a> struct cudademo_parameters<void(cudademo_a...)> {
+  using layout = cudademo_layout<sizeof(cudademo_a)...>;
+};
+template <class... cudademo_a> struct cudademo_parameters<void (*)(cudademo_a...)> {
+  using layout = cudademo_layout<sizeof(cudademo_a)...>;
+};
+template <class cudademo_f, class cudademo_l = typename cudademo_parameters<cudademo_f>::layout>
+__device__ char cudademo_probe;
 )";
 
 std::string probe_of(const std::string& kernel) {

@@ -187,6 +187,14 @@ bool is_capturing(Stream stream) {
   return functions().stream_is_capturing(stream, &status) != success || status != 0;
 }
 
+std::uint64_t capture_id(Stream stream) {
+  int status = 0;
+  std::uint64_t id = 0;
+  check(functions().stream_get_capture_info(stream, &status, &id, nullptr, nullptr, nullptr),
+        "cuStreamGetCaptureInfo");
+  return status == 0 ? 0 : id;
+}
+
 void wait_for(Stream stream, Stream producer) {
   constexpr unsigned disable_timing = 2;
   const Functions& driver = functions();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,6 +69,9 @@ inline constexpr int function_max_dynamic_shared_bytes = 8;
   X(pointer_get_attribute, cuPointerGetAttribute,                                               \
     (void* value, int attribute, const void* pointer))                                           \
   X(stream_is_capturing, cuStreamIsCapturing, (Stream stream, int* status))                      \
+  X(stream_get_capture_info, cuStreamGetCaptureInfo_v2,                                          \
+    (Stream stream, int* status, std::uint64_t* id, void* graph, void* dependencies,             \
+     std::size_t* dependency_count))                                                             \
   X(stream_wait_event, cuStreamWaitEvent, (Stream stream, Event event, unsigned flags))          \
   X(event_create, cuEventCreate, (Event * event, unsigned flags))                                \
   X(event_record, cuEventRecord, (Event event, Stream stream))                                   \
@@ -135,6 +139,10 @@ class ContextGuard {
 
 // True while work on this stream is recorded into a CUDA graph.
 bool is_capturing(Stream stream);
+
+// The number of the capture that this stream takes part in, unique in the process; 0 where there is none. A context must
+// be current.
+std::uint64_t capture_id(Stream stream);
 
 // Makes `stream` wait for all that was enqueued on `producer` so far. A context must be current.
 void wait_for(Stream stream, Stream producer);

@@ -1,8 +1,10 @@
 // What cudademo/*.py sees of the core. Names and conversions only.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -122,7 +124,7 @@ PYBIND11_MODULE(_core, m) {
 
   py::class_<Parameter>(m, "Parameter", "One parameter of a kernel.")
       .def_readonly("type", &Parameter::type, "As C++ spells it: 'float const*'.")
-      .def_readonly("name", &Parameter::name, "The source's own name, or ''.")
+      .def_readwrite("name", &Parameter::name, "The source's own name, or ''.")
       .def_readonly("size", &Parameter::size, "Bytes.")
       .def_readonly("writes", &Parameter::writes, "True for a pointer to non-const.")
       .def_property_readonly(
@@ -192,6 +194,11 @@ PYBIND11_MODULE(_core, m) {
   m.def("loaded_library", &loaded_library, "stem"_a);
   m.def("driver_version", &driver::version, Release());
   m.def("devices", &list_devices, Release());
+  m.def("capture_id",
+        [](std::uintptr_t stream) {
+          return driver::capture_id(reinterpret_cast<driver::Stream>(stream));
+        },
+        "stream"_a, "The number of the CUDA graph capture under way on a stream; 0 for none.");
   m.def("device_capability", &device_capability, "device"_a, Release());
   if (add_kernel_types(m.ptr()) != 0) throw py::error_already_set();
 }

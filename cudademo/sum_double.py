@@ -1,0 +1,231 @@
+"""The operator `cudademo::sum_double`: its launches, its gradient, its registration."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from typing import Any
+
+import torch
+from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
+from torch.autograd import forward_ad
+
+from . import resources
+from .kernel import Kernel, Module, ceil_div, load
+from .specialisation import dtype_of
+
+_BLOCK = 128
+# Larger arrays than this many elements do not stay in the L2 cache: they are streamed through it.
+_STREAMING_ELEMENTS = 1 << 23
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+def eager(a: Any, b: Any) -> torch.Tensor | None:
+    """The sum, for plain CUDA tensors outside of all transforms and tracing; else None."""
+    if type(a) not in _TENSORS or type(b) not in _TENSORS:
+        return None
+    if not (a.is_cuda and b.is_cuda) or _len_torch_dispatch_stack():
+        return None
+    if _are_functorch_transforms_active():
+        return None
+    if (
+        (a.requires_grad or b.requires_grad) and torch.is_grad_enabled()
+    ) or forward_ad._current_level >= 0:
+        return _apply(a, b)  # type: ignore[no-any-return]
+    return forward(a, b)
+
+
+def forward(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The sum of two CUDA tensors, without a gradient."""
+    if a.dtype is b.dtype and a.shape == b.shape and a.is_contiguous() and b.is_contiguous():
+        size = _pack_size(a.dtype)
+        n = a.numel()
+        if size and n and a.device == b.device:
+            out = torch.empty_like(a)
+            _launch_dense(a, b, out, n, size)
+            return out
+    return _forward_any(a, b)
+
+
+def _launch_dense(
+    a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, n: int, pack_size: int
+) -> None:
+    if (a.data_ptr() | b.data_ptr() | out.data_ptr()) % 16:
+        kernel, threads = _dense_kernel(False, False), n
+    else:
+        kernel, threads = _dense_kernel(True, n >= _STREAMING_ELEMENTS), ceil_div(n, pack_size)
+    kernel[ceil_div(threads, _BLOCK), _BLOCK](a, b, out, n)
+
+
+def _forward_any(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    dtype = torch.result_type(a, b)
+    if _pack_size(dtype) == 0 and not dtype.is_complex:
+        return torch.add(a, b)  # which says that it does not add these
+    shape = torch.broadcast_shapes(a.shape, b.shape)
+    a, b = (x if x.is_cuda else x.to(_device_of(a, b)) for x in (a, b))
+    if a.device != b.device:
+        return torch.add(a, b)  # likewise
+    out = _output_like(a, b, shape, dtype)
+    if out.numel() == 0:
+        return out
+    operands = [x.expand(shape).resolve_conj().resolve_neg() for x in (a, b)]
+    if dtype.is_complex:
+        pairs = [torch.view_as_real(x.to(dtype)) for x in (out, *operands)]
+        _launch_strided(*pairs)
+    else:
+        _launch_strided(out, *operands)
+    return out
+
+
+def _launch_strided(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    from .strides import collapse
+
+    sizes, strides = collapse(out.shape, [out.stride(), a.stride(), b.stride()])
+    n = out.numel()
+    if strides == [[1], [1], [1]] and a.dtype is b.dtype is out.dtype:
+        _launch_dense(a, b, out, n, _pack_size(out.dtype))
+        return
+    layout = struct.pack(f"{4 * len(sizes)}q", *sizes, *(s for array in strides for s in array))
+    kernel = _strided_kernel(len(sizes), n < 1 << 31)
+    kernel[ceil_div(n, _BLOCK), _BLOCK](a, b, out, layout, n)
+
+
+def _output_like(
+    a: torch.Tensor, b: torch.Tensor, shape: torch.Size, dtype: torch.dtype
+) -> torch.Tensor:
+    """An output laid out as the operand that has its shape; the same when traced as when run."""
+    for like in (a, b):
+        if like.shape == shape:
+            return torch.empty_like(like, dtype=dtype)
+    return torch.empty(shape, dtype=dtype, device=a.device)
+
+
+def _device_of(a: torch.Tensor, b: torch.Tensor) -> torch.device:
+    """Where the sum is computed: a CPU tensor without dimensions counts as a number."""
+    for number, other in ((a, b), (b, a)):
+        if number.dim() == 0 and not number.is_cuda:
+            return other.device
+    return a.device
+
+
+@functools.cache
+def _pack_size(dtype: torch.dtype) -> int:
+    """How many elements a pack of 16 bytes holds; 0 for dtypes that the kernels do not add."""
+    return 16 // dtype.itemsize if dtype in _ADDED else 0
+
+
+_ADDED = {
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+}  # fmt: skip
+
+
+@functools.cache
+def _module() -> Module:
+    return load(resources.folder("kernels") / "sum_double.cu")
+
+
+@functools.cache
+def _dense_kernel(aligned: bool, streaming: bool) -> Kernel:
+    return _module().kernel(
+        "sum_double<T, Aligned, Streaming>", T=dtype_of(0), Aligned=aligned, Streaming=streaming
+    )
+
+
+@functools.cache
+def _strided_kernel(dims: int, narrow: bool) -> Kernel:
+    return _module().kernel(
+        "sum_double_strided<C, A, B, Index, Dims>",
+        C=dtype_of(2),
+        A=dtype_of(0),
+        B=dtype_of(1),
+        Index="unsigned" if narrow else "unsigned long long",
+        Dims=dims,
+    )
+
+
+def _gradient(grad: torch.Tensor, meta: tuple[torch.Size, torch.dtype]) -> torch.Tensor:
+    """The gradient of one operand: summed over what was broadcast, in the operand's dtype."""
+    shape, dtype = meta
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape)
+    if grad.dtype is not dtype:
+        if grad.dtype.is_complex and not dtype.is_complex:
+            grad = grad.real
+        grad = grad.to(dtype)
+    return grad
+
+
+class _SumDouble(torch.autograd.Function):
+    """The gradient outside of torch's dispatcher."""
+
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        ctx.metas = (a.shape, a.dtype), (b.shape, b.dtype)
+        return forward(a, b)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return _gradients(ctx, grad)
+
+    @staticmethod
+    def jvp(ctx: Any, a: torch.Tensor | None, b: torch.Tensor | None) -> torch.Tensor:
+        shape = torch.broadcast_shapes(*(shape for shape, _ in ctx.metas))
+        tangents = [t for t in (a, b) if t is not None]
+        return sum(tangents[1:], tangents[0]).expand(shape)
+
+
+# The base class's own apply: autograd.Function.apply adds functorch's checks, which eager has made.
+_apply = super(torch.autograd.Function, _SumDouble).apply
+
+
+def _gradients(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    return tuple(
+        _gradient(grad, meta) if needed else None
+        for meta, needed in zip(ctx.metas, ctx.needs_input_grad, strict=True)
+    )
+
+
+def _setup_context(ctx: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+    ctx.metas = tuple((x.shape, x.dtype) for x in inputs)
+
+
+def _fake(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    dtype = torch.result_type(a, b)
+    shape = torch.broadcast_shapes(a.shape, b.shape)
+    if a.device != b.device:
+        device = _device_of(a, b)
+        a, b = (x.to(device) for x in (a, b))
+    return _output_like(a, b, shape, dtype)
+
+
+def _batch(
+    info: Any, in_dims: tuple[int | None, int | None], a: torch.Tensor, b: torch.Tensor
+) -> tuple[torch.Tensor, int]:
+    """The batch goes first, and the other dimensions are aligned from the right."""
+    moved = [
+        x if dim is None else x.movedim(dim, 0) for x, dim in zip((a, b), in_dims, strict=True)
+    ]
+    ranks = [x.dim() - (dim is not None) for x, dim in zip(moved, in_dims, strict=True)]
+    aligned = [
+        x if dim is None else x.reshape(x.shape[0], *[1] * (max(ranks) - rank), *x.shape[1:])
+        for x, dim, rank in zip(moved, in_dims, ranks, strict=True)
+    ]
+    return torch.ops.cudademo.sum_double(*aligned), 0
+
+
+def register() -> None:
+    """Make it an operator of torch. Called once, by the package."""
+    name = "cudademo::sum_double"
+    torch.library.define(name, "(Tensor a, Tensor b) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+    torch.library.impl(name, "cuda", forward)
+    torch.library.impl(name, "cpu", _on_cpu)
+    torch.library.register_fake(name, _fake)
+    torch.library.register_autograd(name, _gradients, setup_context=_setup_context)
+    torch.library.register_vmap(name, _batch)
+
+
+def _on_cpu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    dtype = torch.result_type(a, b)
+    out = _output_like(a, b, torch.broadcast_shapes(a.shape, b.shape), dtype)
+    return torch.add(a, b, out=out)

@@ -1,0 +1,206 @@
+"""The operator `cudademo::sum_single`: its launches, its gradient, its registration."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from typing import Any, NamedTuple
+
+import torch
+from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
+from torch.autograd import forward_ad
+
+from . import resources, strides, workspace
+from .kernel import Kernel, Module, ceil_div, load
+from .specialisation import dtype_of
+
+# Measured on an H200: up to this many elements one block is the fastest.
+_ONE_BLOCK_ELEMENTS = 1 << 14
+_ONE_BLOCK = 1024
+_BLOCK = 512
+_PACKS_PER_BLOCK = 1024  # two for each thread
+_BLOCKS_PER_MULTIPROCESSOR = 8
+# Larger arrays than this many elements do not stay in the L2 cache: they are streamed through it.
+_STREAMING_ELEMENTS = 1 << 23
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+class _Types(NamedTuple):
+    """How a dtype is summed: C++ types, the result's dtype, values an element."""
+
+    sum: str
+    out: str
+    result: torch.dtype
+    components: int
+
+
+_INTEGER = _Types("long long", "long long", torch.int64, 1)
+_TYPES = {
+    torch.bool: _INTEGER,
+    torch.uint8: _INTEGER,
+    torch.int8: _INTEGER,
+    torch.int16: _INTEGER,
+    torch.int32: _INTEGER,
+    torch.int64: _INTEGER,
+    torch.uint16: _INTEGER,
+    torch.uint32: _INTEGER,
+    torch.uint64: _INTEGER,
+    torch.float16: _Types("float", "__half", torch.float16, 1),
+    torch.bfloat16: _Types("float", "__nv_bfloat16", torch.bfloat16, 1),
+    torch.float32: _Types("double", "float", torch.float32, 1),
+    torch.float64: _Types("double", "double", torch.float64, 1),
+    torch.complex32: _Types("float", "__half", torch.complex32, 2),
+    torch.complex64: _Types("double", "float", torch.complex64, 2),
+    torch.complex128: _Types("double", "double", torch.complex128, 2),
+}
+
+
+def eager(x: Any) -> torch.Tensor | None:
+    """The sum, for a plain CUDA tensor outside of all transforms and tracing; else None."""
+    if type(x) not in _TENSORS or not x.is_cuda or _len_torch_dispatch_stack():
+        return None
+    if _are_functorch_transforms_active():
+        return None
+    if (x.requires_grad and torch.is_grad_enabled()) or forward_ad._current_level >= 0:
+        return _apply(x)  # type: ignore[no-any-return]
+    return forward(x)
+
+
+def forward(x: torch.Tensor) -> torch.Tensor:
+    """The sum of a CUDA tensor in shape [1], without a gradient."""
+    types = _TYPES.get(x.dtype)
+    if types is None:
+        return torch.sum(x).reshape(1)  # which says that it does not sum these
+    n = x.numel()
+    if n == 0:
+        return x.new_zeros(1, dtype=types.result)
+    out = x.new_empty(1, dtype=types.result)
+    result = out
+    if types.components == 2:
+        x, result = torch.view_as_real(x.resolve_conj()), torch.view_as_real(out)
+    elif x.is_neg():
+        x = x.resolve_neg()
+    if x.is_contiguous():
+        _launch_dense(x, n * types.components, result, types)
+    else:
+        _launch_strided(x, n, result, types)
+    return out
+
+
+def _launch_dense(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -> None:
+    if n <= _ONE_BLOCK_ELEMENTS:
+        block, grid = _ONE_BLOCK, 1
+    else:
+        block = _BLOCK
+        grid = min(ceil_div(n * x.element_size(), 16 * _PACKS_PER_BLOCK), _most_blocks(x.device))
+    kernel = _dense_kernel(types, block, n >= _STREAMING_ELEMENTS)
+    with torch.cuda.device(x.device):
+        kernel[grid, block](x, n, out, _workspace(x.device))
+
+
+def _launch_strided(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -> None:
+    shape, stride = x.shape, x.stride()
+    if types.components == 2:  # the kernel counts in whole complex numbers
+        shape, stride = shape[:-1], tuple(s // 2 for s in stride[:-1])
+    sizes, merged = strides.collapse(shape, [stride])
+    if merged == [[1]]:
+        _launch_dense(x, n * types.components, out, types)
+        return
+    kernel = _strided_kernel(types, len(sizes), n < 1 << 31)
+    layout = struct.pack(f"{2 * len(sizes)}q", *sizes, *merged[0])
+    grid = min(ceil_div(n, _BLOCK), _most_blocks(x.device))
+    with torch.cuda.device(x.device):
+        kernel[grid, _BLOCK](x, layout, n, out, _workspace(x.device))
+
+
+@functools.cache
+def _most_blocks(device: torch.device) -> int:
+    count = torch.cuda.get_device_properties(device).multi_processor_count
+    return _BLOCKS_PER_MULTIPROCESSOR * int(count)
+
+
+def _workspace(device: torch.device) -> torch.Tensor:
+    """A ticket in 16 bytes, then two shares of 8 bytes for each block."""
+    return workspace.workspace(device.index, 16 + 16 * _most_blocks(device))
+
+
+@functools.cache
+def _module() -> Module:
+    return load(resources.folder("kernels") / "sum_single.cu")
+
+
+@functools.cache
+def _dense_kernel(types: _Types, block: int, streaming: bool) -> Kernel:
+    return _module().kernel(
+        "sum_single<T, Sum, Out, Components, Block, Streaming>",
+        T=dtype_of(0),
+        Sum=types.sum,
+        Out=types.out,
+        Components=types.components,
+        Block=block,
+        Streaming=streaming,
+    )
+
+
+@functools.cache
+def _strided_kernel(types: _Types, dims: int, narrow: bool) -> Kernel:
+    return _module().kernel(
+        "sum_single_strided<T, Sum, Out, Components, Block, Index, Dims>",
+        T=dtype_of(0),
+        Sum=types.sum,
+        Out=types.out,
+        Components=types.components,
+        Block=_BLOCK,
+        Index="unsigned" if narrow else "unsigned long long",
+        Dims=dims,
+    )
+
+
+class _SumSingle(torch.autograd.Function):
+    """The gradient outside of torch's dispatcher."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.shape = x.shape
+        return forward(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return _gradient(ctx, grad)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
+        return tangent.sum().reshape(1)
+
+
+# The base class's own apply: autograd.Function.apply adds functorch's checks, which eager has made.
+_apply = super(torch.autograd.Function, _SumSingle).apply
+
+
+def _gradient(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+    return grad.reshape(()).expand(ctx.shape)
+
+
+def _setup_context(ctx: Any, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
+    ctx.shape = inputs[0].shape
+
+
+def _fake(x: torch.Tensor) -> torch.Tensor:
+    types = _TYPES.get(x.dtype)
+    return x.new_empty(1, dtype=types.result if types else x.dtype)
+
+
+def _batch(info: Any, in_dims: tuple[int], x: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Many sums at once are torch's own row sum, whatever the batch."""
+    return x.movedim(in_dims[0], 0).reshape(info.batch_size, -1).sum(1, keepdim=True), 0
+
+
+def register() -> None:
+    """Make it an operator of torch. Called once, by the package."""
+    name = "cudademo::sum_single"
+    torch.library.define(name, "(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+    torch.library.impl(name, "cuda", forward)
+    torch.library.impl(name, "cpu", lambda x: torch.sum(x).reshape(1))
+    torch.library.register_fake(name, _fake)
+    torch.library.register_autograd(name, _gradient, setup_context=_setup_context)
+    torch.library.register_vmap(name, _batch)
