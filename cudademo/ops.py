@@ -37,7 +37,9 @@ def sum_double_op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         torch.Size([2, 3])
     """
     if not is_dynamo_compiling():
-        result = sum_double.eager(a, b)
+        result = sum_double.quick(a, b)
+        if result is None:
+            result = sum_double.eager(a, b)
         if result is not None:
             return result
     result = torch.ops.cudademo.sum_double(a, b)
@@ -64,7 +66,9 @@ def sum_single_op(x: torch.Tensor) -> torch.Tensor:
         tensor([6.])
     """
     if not is_dynamo_compiling():
-        result = sum_single.eager(x)
+        result = sum_single.quick(x)
+        if result is None:
+            result = sum_single.eager(x)
         if result is not None:
             return result
     result = torch.ops.cudademo.sum_single(x)

@@ -10,7 +10,7 @@ import torch
 from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
 from torch.autograd import forward_ad
 
-from . import resources
+from . import _core, resources
 from .kernel import Kernel, Module, ceil_div, load
 from .specialisation import dtype_of
 
@@ -37,14 +37,21 @@ def eager(a: Any, b: Any) -> torch.Tensor | None:
 
 def forward(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The sum of two CUDA tensors, without a gradient."""
-    if a.dtype is b.dtype and a.shape == b.shape and a.is_contiguous() and b.is_contiguous():
-        size = _pack_size(a.dtype)
-        n = a.numel()
-        if size and n and a.device == b.device:
-            out = torch.empty_like(a)
-            _launch_dense(a, b, out, n, size)
-            return out
-    return _forward_any(a, b)
+    out = _quick_forward(a, b)
+    return _forward_any(a, b) if out is None else out
+
+
+def _make_quick(guarded: bool) -> _core.EagerPair:
+    """The way for dense tensors of one shape and dtype, in C++; `guarded`: it looks for gradients."""
+    return _core.EagerPair(
+        _dense_kernel(True, False),
+        _dense_kernel(True, True),
+        torch.empty_like,
+        tuple(str(dtype).removeprefix("torch.") for dtype in _ADDED),
+        _STREAMING_ELEMENTS,
+        _BLOCK,
+        guarded,
+    )
 
 
 def _launch_dense(
@@ -62,7 +69,8 @@ def _forward_any(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if _pack_size(dtype) == 0 and not dtype.is_complex:
         return torch.add(a, b)  # which says that it does not add these
     shape = torch.broadcast_shapes(a.shape, b.shape)
-    a, b = (x if x.is_cuda else x.to(_device_of(a, b)) for x in (a, b))
+    device = _device_of(a, b)
+    a, b = (_operand(x, dtype, device) for x in (a, b))
     if a.device != b.device:
         return torch.add(a, b)  # likewise
     out = _output_like(a, b, shape, dtype)
@@ -98,6 +106,16 @@ def _output_like(
         if like.shape == shape:
             return torch.empty_like(like, dtype=dtype)
     return torch.empty(shape, dtype=dtype, device=a.device)
+
+
+def _operand(x: torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """`x` where and as the kernel can take it: a number from the CPU keeps more than 16 bits."""
+    half = dtype in (torch.float16, torch.bfloat16)
+    if not x.is_cuda and x.dim() == 0:
+        return x.to(device, torch.float32 if half else dtype)
+    if half and x.dtype in (torch.float32, torch.float64):
+        return x.to(dtype)  # of no dimensions, or the result would be as wide
+    return x
 
 
 def _device_of(a: torch.Tensor, b: torch.Tensor) -> torch.device:
@@ -142,6 +160,10 @@ def _strided_kernel(dims: int, narrow: bool) -> Kernel:
         Index="unsigned" if narrow else "unsigned long long",
         Dims=dims,
     )
+
+
+quick = _make_quick(guarded=True)
+_quick_forward = _make_quick(guarded=False)
 
 
 def _gradient(grad: torch.Tensor, meta: tuple[torch.Size, torch.dtype]) -> torch.Tensor:

@@ -2,6 +2,11 @@
 #include "layout.cuh"
 #include "pack.cuh"
 
+template <typename A, typename B>
+constexpr bool is_same = false;
+template <typename A>
+constexpr bool is_same<A, A> = true;
+
 // True for the 16-bit floating-point types, whose headers come only where a type needs them.
 template <typename T>
 constexpr bool is_half = false;
@@ -14,13 +19,16 @@ template <>
 constexpr bool is_half<__nv_bfloat16> = true;
 #endif
 
-// One element in another type; to 16 bits by way of float, as torch converts.
-template <typename To, typename From>
-__device__ To convert(From value) {
-  if constexpr (is_half<To>) {
-    return static_cast<To>(static_cast<float>(value));
+// An operand as it enters the addition that gives a C: rounded to C first, as torch does. For the 16-bit types the
+// addition itself is in float; a float operand is a number from the CPU there, which torch does not round either.
+template <typename C, typename Operand>
+__device__ auto enter(Operand value) {
+  if constexpr (!is_half<C>) {
+    return static_cast<C>(value);
+  } else if constexpr (is_same<Operand, float>) {
+    return value;
   } else {
-    return static_cast<To>(value);
+    return static_cast<float>(static_cast<C>(static_cast<float>(value)));
   }
 }
 
@@ -53,5 +61,5 @@ __global__ void sum_double_strided(const A* a, const B* b, C* c, Layout<Dims, 3>
   if (number >= n) return;
   long long offset[3];
   locate(layout, number, offset);
-  c[offset[0]] = static_cast<C>(convert<C>(a[offset[1]]) + convert<C>(b[offset[2]]));
+  c[offset[0]] = static_cast<C>(enter<C>(a[offset[1]]) + enter<C>(b[offset[2]]));
 }

@@ -97,10 +97,7 @@ const Functions& functions() {
   return loaded->table;
 }
 
-void check(Result result, const char* call) { check(result, call, ""); }
-
-void check(Result result, const char* call, const std::string& what) {
-  if (result == success) return;
+void fail(Result result, const char* call, const std::string& what) {
   const char* name = nullptr;
   const char* text = nullptr;
   functions().get_error_name(result, &name);
@@ -166,6 +163,11 @@ Context primary_context(int ordinal) {
   check(driver.primary_context_retain(&context, device), "cuDevicePrimaryCtxRetain");
   slot.store(context, std::memory_order_release);
   return context;
+}
+
+int current_device() {
+  Device device = 0;  // a CUdevice is an ordinal
+  return functions().context_get_device(&device) == success ? device : 0;
 }
 
 ContextGuard::ContextGuard(Context context) {

@@ -54,6 +54,7 @@ inline constexpr int function_max_dynamic_shared_bytes = 8;
   X(device_get_attribute, cuDeviceGetAttribute, (int* value, int attribute, Device device))      \
   X(primary_context_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))        \
   X(context_get_current, cuCtxGetCurrent, (Context * context))                                   \
+  X(context_get_device, cuCtxGetDevice, (Device * device))                                       \
   X(context_push, cuCtxPushCurrent_v2, (Context context))                                        \
   X(context_pop, cuCtxPopCurrent_v2, (Context * context))                                        \
   X(library_load_data, cuLibraryLoadData,                                                        \
@@ -97,11 +98,18 @@ struct Functions {
 // Throws ToolchainError where there is none, or where it does not initialise; a later call tries again.
 const Functions& functions();
 
-// Throws LaunchError naming `call` and the driver's words for `result`, unless it is success.
-void check(Result result, const char* call);
+// Throws LaunchError naming `call` and the driver's words for `result`, then `what` the caller has to say.
+[[noreturn]] void fail(Result result, const char* call, const std::string& what);
+
+// Throws as fail, unless `result` is success.
+inline void check(Result result, const char* call) {
+  if (result != success) [[unlikely]] fail(result, call, "");
+}
 
 // As check, with a sentence of the caller's about what was asked for.
-void check(Result result, const char* call, const std::string& what);
+inline void check(Result result, const char* call, const std::string& what) {
+  if (result != success) [[unlikely]] fail(result, call, what);
+}
 
 // The version of the CUDA driver API, as {major, minor}. Throws as functions().
 std::pair<int, int> version();
@@ -124,6 +132,9 @@ int device_of_pointer(const void* pointer);
 // The primary context of the device with this ordinal, which torch and the CUDA runtime use as well.
 // Retained once and kept for the process's life.
 Context primary_context(int ordinal);
+
+// The ordinal of the device whose context is current; 0 where none is.
+int current_device();
 
 // Makes a context current for a scope, unless it is already. Puts the former one back.
 class ContextGuard {

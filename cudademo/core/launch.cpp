@@ -107,8 +107,7 @@ void Plan::explain(driver::Result result, const LaunchConfig& config) const {
             std::to_string(resources_.registers) +
             " registers a thread; __launch_bounds__ lowers that)";
   }
-  driver::check(result, "cuLaunchKernel", what);
-  throw Error("unreachable");
+  driver::fail(result, "cuLaunchKernel", what);
 }
 
 }  // namespace cudademo

@@ -179,11 +179,15 @@ Parameter parse_parameter(std::string_view type, std::uint32_t size) {
   return parameter;
 }
 
+std::string declaration(const Parameter& parameter) {
+  return parameter.name.empty() ? parameter.type : parameter.type + " " + parameter.name;
+}
+
 std::string Signature::text() const {
   std::string text = "(";
   for (const Parameter& parameter : parameters) {
     if (text.size() > 1) text += ", ";
-    text += parameter.type;
+    text += declaration(parameter);
   }
   return text + ")";
 }

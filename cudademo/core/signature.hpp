@@ -28,6 +28,9 @@ struct Parameter {
   std::string name;              // the source's own, where it is known; empty otherwise
 };
 
+// "float* y", or "float*" where the name is not known.
+std::string declaration(const Parameter& parameter);
+
 struct Signature {
   std::vector<Parameter> parameters;
 

@@ -21,6 +21,7 @@
 #include "launch.hpp"
 #include "module.hpp"
 #include "nvrtc.hpp"
+#include "python/eager_operator.hpp"
 #include "python/kernel_object.hpp"
 #include "python/raise.hpp"
 
@@ -200,5 +201,7 @@ PYBIND11_MODULE(_core, m) {
         },
         "stream"_a, "The number of the CUDA graph capture under way on a stream; 0 for none.");
   m.def("device_capability", &device_capability, "device"_a, Release());
-  if (add_kernel_types(m.ptr()) != 0) throw py::error_already_set();
+  if (add_kernel_types(m.ptr()) != 0 || add_operator_types(m.ptr()) != 0) {
+    throw py::error_already_set();
+  }
 }

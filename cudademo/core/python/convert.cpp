@@ -22,7 +22,7 @@ void store(void* slot, T value) {
 
 template <typename T>
 Unfit not_integer(const Parameter& parameter) {
-  return {parameter.type + ": an integer from " + std::to_string(std::numeric_limits<T>::min()) +
+  return {declaration(parameter) + ": an integer from " + std::to_string(std::numeric_limits<T>::min()) +
           " to " + std::to_string(std::numeric_limits<T>::max())};
 }
 
@@ -64,7 +64,7 @@ void convert_integer(PyObject* value, const Parameter& parameter, void* slot) {
   const Object index(PyIndex_Check(value) ? PyNumber_Index(value) : nullptr);
   if (index.get() == nullptr) {
     PyErr_Clear();
-    throw Unfit{parameter.type + ": an integer"};
+    throw Unfit{declaration(parameter) + ": an integer"};
   }
   store_integer(index.get(), parameter, slot);
 }
@@ -74,7 +74,7 @@ double as_double(PyObject* value, const Parameter& parameter) {
   const double number = PyFloat_AsDouble(value);
   if (number == -1.0 && PyErr_Occurred()) {
     PyErr_Clear();
-    throw Unfit{parameter.type + ": a number"};
+    throw Unfit{declaration(parameter) + ": a number"};
   }
   return number;
 }
@@ -82,7 +82,7 @@ double as_double(PyObject* value, const Parameter& parameter) {
 float as_float(double value, const Parameter& parameter) {
   const auto narrowed = static_cast<float>(value);
   if (std::isinf(narrowed) && !std::isinf(value)) {
-    throw Unfit{parameter.type + ": a number of at most 3.4e38 in size"};
+    throw Unfit{declaration(parameter) + ": a number of at most 3.4e38 in size"};
   }
   return narrowed;
 }
@@ -90,7 +90,7 @@ float as_float(double value, const Parameter& parameter) {
 void convert_narrow(PyObject* value, const Parameter& parameter, void* slot) {
   const auto bits = narrow(as_double(value, parameter), parameter.dtype);
   if (!bits) {
-    throw Unfit{parameter.type + ": a number that " + std::string(info(parameter.dtype).name) +
+    throw Unfit{declaration(parameter) + ": a number that " + std::string(info(parameter.dtype).name) +
                 " can hold"};
   }
   std::memcpy(slot, &*bits, info(parameter.dtype).bytes);  // little-endian: the low byte first
@@ -100,7 +100,7 @@ std::complex<double> as_complex(PyObject* value, const Parameter& parameter) {
   const Py_complex number = PyComplex_AsCComplex(value);
   if (number.real == -1.0 && PyErr_Occurred()) {
     PyErr_Clear();
-    throw Unfit{parameter.type + ": a complex number"};
+    throw Unfit{declaration(parameter) + ": a complex number"};
   }
   return {number.real, number.imag};
 }
@@ -110,7 +110,7 @@ void convert_boolean(PyObject* value, const Parameter& parameter, void* slot) {
   const Object index(PyIndex_Check(value) ? PyNumber_Index(value) : nullptr);
   const long number = index.get() ? PyLong_AsLong(index.get()) : -1;
   if (PyErr_Occurred()) PyErr_Clear();
-  if (number != 0 && number != 1) throw Unfit{parameter.type + ": True or False"};
+  if (number != 0 && number != 1) throw Unfit{declaration(parameter) + ": True or False"};
   store(slot, number == 1);
 }
 
@@ -137,7 +137,7 @@ void convert_scalar(PyObject* value, const Parameter& parameter, void* slot) {
 }
 
 void view_bytes(PyObject* value, const Parameter& parameter, Py_buffer& view) {
-  const std::string expected = parameter.type + ": " + std::to_string(parameter.size) +
+  const std::string expected = declaration(parameter) + ": " + std::to_string(parameter.size) +
                                " bytes of a struct (bytes, a ctypes.Structure, a numpy record)";
   if (PyObject_GetBuffer(value, &view, PyBUF_ANY_CONTIGUOUS) != 0) {
     PyErr_Clear();

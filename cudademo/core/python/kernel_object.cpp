@@ -71,7 +71,7 @@ class Items {
  public:
   explicit Items(std::size_t count) {
     if (count <= Inline) return;
-    heap_ = std::make_unique<T[]>(count);
+    heap_ = std::make_unique_for_overwrite<T[]>(count);
     data_ = heap_.get();
   }
   T& operator[](std::size_t i) noexcept { return data_[i]; }
@@ -83,7 +83,7 @@ class Items {
   T* data_ = inline_;
 };
 
-constexpr std::size_t inline_arguments = 24;
+constexpr std::size_t inline_arguments = 16;
 
 struct alignas(scalar_slot_bytes) Slot {
   std::byte bytes[scalar_slot_bytes];
@@ -318,9 +318,7 @@ PlanKey key_of(const Call& call, const LaunchConfig& config, int device, Array* 
 }
 
 std::string expected_array(const Parameter& parameter, int device) {
-  std::string text = parameter.type;
-  if (!parameter.name.empty()) text += " " + parameter.name;
-  return text + ": a " + names(parameter.accepts) + " array on cuda:" + std::to_string(device);
+  return declaration(parameter) + ": a " + names(parameter.accepts) + " array on cuda:" + std::to_string(device);
 }
 
 // The address that goes into a pointer's slot.
@@ -357,7 +355,7 @@ void* pack(PyObject* value, const Array& array, const Parameter& parameter, int 
     }
     case Parameter::Kind::scalar:
       if (array.place != Array::Place::none) {
-        throw Unfit{parameter.type + ": a Python number (item() reads one from an array)"};
+        throw Unfit{declaration(parameter) + ": a Python number (item() reads one from an array)"};
       }
       convert_scalar(value, parameter, slot.bytes);
       return slot.bytes;
@@ -417,7 +415,7 @@ void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
   Items<Array, inline_arguments> arrays(call.count);
   for (std::size_t i = 0; i < call.count; ++i) arrays[i] = borrow_argument(call, i, borrower);
   int device = common_device(call, arrays.data());
-  if (device == -1) device = stream_device >= 0 ? stream_device : current_device();
+  if (device == -1) device = stream_device >= 0 ? stream_device : driver::current_device();
   if (stream_device >= 0 && stream_device != device) {
     throw ArgumentError(call.kernel.name, -1, "a stream of cuda:" + std::to_string(device),
                         "one of cuda:" + std::to_string(stream_device));
@@ -445,10 +443,7 @@ void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
     }
   }
   if (borrower.has_producers()) borrower.wait_for_producers(device);
-  {
-    const GilRelease released;  // the driver blocks while its queue is full
-    plan->launch(launcher.config, addresses.data(), stream);
-  }
+  launch_released(*plan, launcher.config, addresses.data(), stream);
   if (borrower.has_producers()) borrower.let_producers_wait(device);
 }
 
@@ -589,6 +584,22 @@ PyType_Spec launcher_spec{
     launcher_slots};
 
 }  // namespace
+
+Plan& plan_of(PyObject* kernel, Dtype dtype, int device, driver::Stream stream) {
+  KernelState& state = *reinterpret_cast<KernelObject*>(kernel)->state;
+  PlanKey key;
+  key.device = device;
+  if (!state.bound.empty()) key.dtypes[0] = dtype;
+  if (Plan* plan = find_plan(state, key)) return *plan;
+  refuse_during_capture(state, device, stream);
+  return plan_for(kernel, state, key);
+}
+
+void launch_released(Plan& plan, const LaunchConfig& config, void** parameters,
+                     driver::Stream stream) {
+  const GilRelease released;
+  plan.launch(config, parameters, stream);
+}
 
 int add_kernel_types(PyObject* module) {
   const Object kernel(PyType_FromSpec(&kernel_spec));

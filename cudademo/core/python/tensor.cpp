@@ -11,7 +11,7 @@ namespace cudademo {
 namespace {
 
 // How arrays of one Python type are read.
-enum class Access : std::uint8_t { none, exchange, torch, dlpack, interface };
+enum class Access : std::uint8_t { none, exchange, torch, dlpack, interface, wrapper };
 
 struct ArrayType {
   PyTypeObject* type = nullptr;  // owned, so that the address stays this type's
@@ -53,11 +53,24 @@ bool is_torch_type(PyObject* type) {
   return result == 1;
 }
 
+// A subclass of torch.Tensor that dispatches by itself, such as FakeTensor or DTensor: whatever memory it has is not its
+// own, and to ask for it makes torch warn.
+bool is_wrapper(PyObject* type) {
+  const Object base = attribute_or_none(torch_module(), "Tensor");
+  const Object usual = base ? attribute_or_none(base.get(), "__torch_dispatch__") : Object();
+  const Object own = attribute_or_none(type, "__torch_dispatch__");
+  return usual && own && usual.get() != own.get();
+}
+
 ArrayType classify(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   ArrayType result;
   result.type = type;
   result.is_torch = is_torch_type(object);
+  if (result.is_torch && is_wrapper(object)) {
+    result.access = Access::wrapper;
+    return result;
+  }
   result.api = exchange_api(object);
   if (result.api != nullptr) {
     result.access = Access::exchange;
@@ -140,7 +153,7 @@ bool is_surely_eager(const dlpack::Tensor& tensor, Dtype dtype) {
 }
 
 Array read(const dlpack::Tensor& tensor) {
-  Array array;
+  Array array{};
   array.dtype = tensor.dtype.lanes == 1 ? dtype_from_dlpack(tensor.dtype.code, tensor.dtype.bits)
                                         : Dtype::unknown;
   array.elements = 1;
@@ -188,6 +201,15 @@ driver::Stream torch_stream_by_name(int device) {
 
 }  // namespace
 
+std::optional<dlpack::Tensor> exchange_view(PyObject* object) {
+  const ArrayType& type = array_type(Py_TYPE(object));
+  dlpack::Tensor tensor;
+  if (type.access != Access::exchange) return std::nullopt;
+  if (type.api->tensor_from_object(object, &tensor) == 0) return tensor;
+  PyErr_Clear();
+  return std::nullopt;
+}
+
 Borrower::~Borrower() {
   for (PyObject* capsule : capsules_) Py_DECREF(capsule);
 }
@@ -196,11 +218,14 @@ Array Borrower::borrow(PyObject* object) {
   if (is_plain(object)) return {};
   const ArrayType& type = array_type(Py_TYPE(object));
   switch (type.access) {
-    case Access::none: return {};
+    case Access::none:  // its type says nothing; the object itself may
+      if (PyObject_HasAttrString(object, "__cuda_array_interface__")) return from_interface(object);
+      return {};
     case Access::exchange: return from_exchange(object, *type.api, type.is_torch);
     case Access::torch: return from_torch(object);
     case Access::dlpack: return from_dlpack(object);
     case Access::interface: return from_interface(object);
+    case Access::wrapper: throw Refused{type_name(object) + ", which has no memory of its own"};
   }
   return {};
 }
@@ -208,7 +233,7 @@ Array Borrower::borrow(PyObject* object) {
 Array Borrower::from_exchange(PyObject* object, const dlpack::ExchangeApi& api, bool is_torch) {
   dlpack::Tensor tensor;
   if (api.tensor_from_object(object, &tensor) != 0) {
-    throw Refused{type_name(object) + " without memory of its own: " + take_error_text()};
+    throw Refused{type_name(object) + ", whose memory cannot be had: " + take_error_text()};
   }
   Array array = read(tensor);
   if (is_torch) {
@@ -227,7 +252,7 @@ Array Borrower::from_torch(PyObject* object) {
   const auto call = [object](const char* method) {
     return Object(PyObject_CallMethod(object, method, nullptr));
   };
-  Array array;
+  Array array{};
   const Object dtype(PyObject_GetAttrString(object, "dtype"));
   if (!dtype) throw PythonError();
   array.dtype = dtype_from_torch(dtype.get());
@@ -239,7 +264,7 @@ Array Borrower::from_torch(PyObject* object) {
   refuse_lazy(object, array.dtype);
   array.device = static_cast<int>(as_integer(call("get_device")));
   const Object address = call("data_ptr");
-  if (!address) throw Refused{type_name(object) + " without memory of its own: " + take_error_text()};
+  if (!address) throw Refused{type_name(object) + ", whose memory cannot be had: " + take_error_text()};
   array.data = PyLong_AsVoidPtr(address.get());
   return array;
 }
@@ -249,7 +274,7 @@ Array Borrower::from_dlpack(PyObject* object) {
   int type = 0;
   int ordinal = 0;
   if (!place || !PyArg_ParseTuple(place.get(), "ii", &type, &ordinal)) throw PythonError();
-  Array array;
+  Array array{};
   if (type != dlpack::device_cuda && type != dlpack::device_cuda_managed) {
     array.place = Array::Place::host;
     return array;
@@ -297,7 +322,7 @@ Array Borrower::from_interface(PyObject* object) {
     PyErr_Clear();
     throw Refused{type_name(object) + " with a malformed __cuda_array_interface__"};
   }
-  Array array;
+  Array array{};
   array.place = Array::Place::device;
   array.dtype = dtype_from_typestr(type);
   array.elements = 1;
@@ -310,7 +335,7 @@ Array Borrower::from_interface(PyObject* object) {
   if (array.data != nullptr) {
     array.device = driver::device_of_pointer(array.data);
   } else {
-    array.device = current_device();
+    array.device = driver::current_device();
   }
   if (producer != nullptr && producer != Py_None) {
     const auto handle = static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(producer));
@@ -347,18 +372,6 @@ void Borrower::let_producers_wait(int device) {
   for (driver::Stream producer : producers_) {
     if (producer != stream_) driver::wait_for(producer, stream_);
   }
-}
-
-int current_device() {
-  PyObject* torch = torch_module();
-  const Object core = torch ? attribute_or_none(torch, "_C") : Object();
-  const Object get = core ? attribute_or_none(core.get(), "_cuda_getDevice") : Object();
-  const Object value(get ? PyObject_CallNoArgs(get.get()) : nullptr);
-  if (!value) {
-    PyErr_Clear();  // a torch without CUDA, or one whose CUDA does not start
-    return 0;
-  }
-  return static_cast<int>(as_integer(value));
 }
 
 driver::Stream stream_handle(PyObject* object, int& device) {

@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@
 
 namespace cudademo {
 
-// What a launch needs to know of one argument.
+// What a launch needs to know of one argument. Without initialisers, so that an array of them costs nothing.
 struct Array {
   enum class Place : std::uint8_t {
     none,    // not an array
@@ -21,13 +22,17 @@ struct Array {
     host,    // anywhere else
   };
 
-  Place place = Place::none;
-  Dtype dtype = Dtype::unknown;
-  bool read_only = false;
-  int device = -1;             // the GPU's ordinal
-  std::int64_t elements = 0;
-  void* data = nullptr;        // of the first element; null where there are none
+  Place place;
+  Dtype dtype;
+  bool read_only;
+  int device;             // the GPU's ordinal
+  std::int64_t elements;
+  void* data;             // of the first element; null where there are none
 };
+
+// The tensor behind an object, by its owner's exchange table; nothing where it has no such table or refuses. It stays
+// valid while nobody changes the object.
+std::optional<dlpack::Tensor> exchange_view(PyObject* object);
 
 // An object that is an array, but one that no kernel can take; `got` says what it is and why.
 struct Refused {
@@ -66,9 +71,6 @@ class Borrower {
   std::vector<driver::Stream> producers_;
   std::vector<PyObject*> capsules_;  // owned; they keep what was exported by __dlpack__
 };
-
-// The device that torch has current, for a launch without arrays; 0 without torch.
-int current_device();
 
 // A stream's handle, from an object of torch, CuPy, numba, of anyone with __cuda_stream__, or from an address.
 // `device` is set to the stream's device where the object knows it. Throws Refused.
