@@ -125,7 +125,13 @@ def compiled(
     """
     started = time.perf_counter()
     job = _Job(source, tuple(sorted(set(kernels))), tuple(type_headers), capability)
-    return _once(job.digest, lambda: job.run(started))
+    try:
+        return _once(job.digest, lambda: job.run(started))
+    except toolchain.StaleToolchainError:  # NVRTC was there when it was remembered
+        toolchain.forget(cache.folder(), _driver_version())
+        current_toolchain.cache_clear()
+        again = _Job(source, tuple(sorted(set(kernels))), tuple(type_headers), capability)
+        return _once(again.digest, lambda: again.run(started))
 
 
 def first_capability() -> tuple[int, int] | None:

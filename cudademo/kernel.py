@@ -225,6 +225,10 @@ class Kernel(_core.KernelBase):
         """The specialisations made so far, in this process, in order."""
         return list(self._variants.values())
 
+    def latest(self) -> Variant:
+        """The variant compiled last; the only one for a kernel without free names."""
+        return self._variant({})
+
     def specialize(self, **bindings: Binding) -> Kernel:
         """The kernel with some of its names bound by hand: `specialize(T=torch.bfloat16)`."""
         key = tuple(sorted(bindings.items()))

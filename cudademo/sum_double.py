@@ -138,6 +138,12 @@ _ADDED = {
 }  # fmt: skip
 
 
+def kernel_for(a: torch.Tensor) -> Kernel:
+    """The kernel that adds dense tensors like `a`, specialised for its dtype."""
+    kernel = _dense_kernel(True, a.numel() >= _STREAMING_ELEMENTS)
+    return kernel if a.is_cuda else kernel.specialize(T=a.dtype)
+
+
 @functools.cache
 def _module() -> Module:
     return load(resources.folder("kernels") / "sum_double.cu")

@@ -162,6 +162,13 @@ def _workspace(device: torch.device) -> torch.Tensor:
     return workspace.workspace(device.index, 16 + 16 * _most_blocks(device))
 
 
+def kernel_for(x: torch.Tensor) -> Kernel:
+    """The kernel that sums dense real tensors like `x`, specialised for its dtype."""
+    block = _ONE_BLOCK if x.numel() <= _ONE_BLOCK_ELEMENTS else _BLOCK
+    kernel = _dense_kernel(_TYPES[x.dtype], block, x.numel() >= _STREAMING_ELEMENTS)
+    return kernel if x.is_cuda else kernel.specialize(T=x.dtype)
+
+
 @functools.cache
 def _module() -> Module:
     return load(resources.folder("kernels") / "sum_single.cu")
