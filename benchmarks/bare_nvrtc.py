@@ -39,9 +39,7 @@ def find_nvrtc() -> str:
 def nvrtc_version(path: str) -> tuple[int, int]:
     """Major and minor version of the NVRTC at `path`; loads it into this process."""
     major, minor = ctypes.c_int(), ctypes.c_int()
-    _check(
-        ctypes.CDLL(path).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion"
-    )
+    _check(ctypes.CDLL(path).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
     return major.value, minor.value
 
 

@@ -176,9 +176,7 @@ def build_load_inline(arrays: Arrays) -> Loop:
     if cpp_extension.CUDA_HOME is None or shutil.which("ninja") is None:
         raise Missing("load_inline needs nvcc and ninja")
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ".".join(subject.architecture()[3:]))
-    declaration = (
-        "void launch_add(torch::Tensor a, torch::Tensor b, torch::Tensor c, int64_t n);"
-    )
+    declaration = "void launch_add(torch::Tensor a, torch::Tensor b, torch::Tensor c, int64_t n);"
     definition = f"""
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>

@@ -1,7 +1,7 @@
-"""CUDA C++ kernels on torch tensors, compiled at run time.
+r"""CUDA C++ kernels on torch tensors, compiled at run time.
 
 >>> import cudademo
->>> source = "extern \\"C\\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }"
+>>> source = "extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }"
 >>> twice = cudademo.kernel(source, "twice")  # compiled at the first twice[grid, block](x)
 """
 
@@ -9,6 +9,14 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+try:
+    from . import _core as _core
+except ImportError as error:
+    raise ImportError(
+        f"{error}. The C++ core is not beside {__file__}: if that is a checkout, install it "
+        "(pip install . or pip install -e .), and import cudademo from another folder"
+    ) from None
 
 from .errors import (
     ArgumentError,

@@ -62,10 +62,7 @@ def store(digest: str, key: bytes, binary: _core.Binary) -> None:
         return
     fault = _core.Cache(base).store(digest, key, binary)
     if fault:
-        _warn(
-            f"kernels are not kept in {base}: {fault}; "
-            "CUDADEMO_CACHE_DIR names another folder"
-        )
+        _warn(f"kernels are not kept in {base}: {fault}; CUDADEMO_CACHE_DIR names another folder")
 
 
 def keep_source(text: str) -> Path | None:

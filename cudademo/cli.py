@@ -144,5 +144,3 @@ def _show(kernel: Kernel) -> None:
     print(f"  for {binary.architecture}, from the {variant.compiled.origin}, ", end="")
     print(f"in {variant.compiled.seconds * 1e3:.1f} ms: {len(binary.cubin)} bytes of machine code")
     print(f"  {entry_line(binary.ptx, binary.lowered_name(variant.expression))}")
-
-

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import hashlib
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -286,7 +285,8 @@ def _once(digest: str, make: Callable[[], Compiled]) -> Compiled:
                 return _ready[digest]
             future = _pending.get(digest)
             if future is None:
-                _pending[digest] = mine = Future()
+                mine: Future[Compiled] = Future()
+                _pending[digest] = mine
                 break
         error = future.exception()
         if error is None:

@@ -1,4 +1,4 @@
-"""The errors and warnings of cudademo. All facts are attributes; the message holds them in words."""
+"""The errors and warnings of cudademo: all facts are attributes, the message says them in words."""
 
 from __future__ import annotations
 
@@ -53,7 +53,13 @@ class ArgumentError(Error, TypeError):
     """
 
     def __init__(
-        self, message: str, *, kernel: str = "", position: int = -1, expected: str = "", got: str = ""
+        self,
+        message: str,
+        *,
+        kernel: str = "",
+        position: int = -1,
+        expected: str = "",
+        got: str = "",
     ) -> None:
         super().__init__(message)
         self.kernel = kernel

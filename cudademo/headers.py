@@ -92,10 +92,14 @@ def hint(name: str, toolkit_dirs: Callable[[], list[Path]]) -> str:
         what = "pip install nvidia-cuda-cccl, " + wheels.format("cccl")
     elif top.startswith("curand"):
         what = "pip install nvidia-curand, or nvidia-curand-cu12 for CUDA 12"
-    elif top in ("crt", "cooperative_groups") or top.startswith(("cuda", "cooperative_", "mma", "sm_")):
+    elif top in ("crt", "cooperative_groups") or top.startswith(
+        ("cuda", "cooperative_", "mma", "sm_")
+    ):
         what = "pip install nvidia-cuda-runtime, " + wheels.format("runtime")
     elif top in _HOST_ONLY:
-        return f"<{name}> is the host's: device code has no such thing; include it in host code only"
+        return (
+            f"<{name}> is the host's: device code has no such thing; include it in host code only"
+        )
     else:
         return "give its folder in include_dirs=, or its text in headers="
     looked = ", ".join(str(folder) for folder in toolkit_dirs()) or "no folder of CUDA's at all"
@@ -164,9 +168,9 @@ class _Walk:
             self.parts.add((name, text))
         for folder in self.folders:
             for path in sorted(folder.rglob("*")):
-                text = _read(path) if path.suffix in _HEADER_SUFFIXES else None
-                if text is not None:
-                    self.parts.add((str(path.relative_to(folder)), text))
+                content = _read(path) if path.suffix in _HEADER_SUFFIXES else None
+                if content is not None:
+                    self.parts.add((str(path.relative_to(folder)), content))
 
 
 def _includes(text: str) -> Iterable[tuple[str | None, bool]]:
@@ -276,7 +280,8 @@ def _relative(path: Path, folders: list[Path]) -> str:
 
 def _from_cuda(name: str) -> str:
     """CUDA's own implementation, under the standard's names."""
-    return f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
+    using = "namespace std { using namespace ::cuda::std; }"
+    return f"#pragma once\n#include <cuda/std/{name}>\n{using}\n"
 
 
 # What device code uses most is declared here in a few lines; CUDA's own would cost 10 ms each.
@@ -316,12 +321,69 @@ typedef unsigned long long uint_fast64_t, uint_least64_t;
 #define SIZE_MAX 18446744073709551615ULL
 """
 
-_MATH = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 "
-    "fabs fdim floor fma fmax fmin fmod frexp hypot ilogb isfinite isinf isnan ldexp lgamma "
-    "llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter pow "
-    "remainder remquo rint round scalbln scalbn signbit sin sinh sqrt tan tanh tgamma trunc abs"
-).split()
+_MATH = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "fdim",
+    "floor",
+    "fma",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frexp",
+    "hypot",
+    "ilogb",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "ldexp",
+    "lgamma",
+    "llrint",
+    "llround",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logb",
+    "lrint",
+    "lround",
+    "modf",
+    "nan",
+    "nearbyint",
+    "nextafter",
+    "pow",
+    "remainder",
+    "remquo",
+    "rint",
+    "round",
+    "scalbln",
+    "scalbn",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "tgamma",
+    "trunc",
+    "abs",
+]
 
 
 def _in_std(names: Iterable[str]) -> str:

@@ -36,9 +36,9 @@ def disassemble(cubin: bytes) -> str:
 
 
 def entry_line(ptx: str, lowered_name: str) -> str:
-    """The line of PTX that opens a kernel.
+    r"""The line of PTX that opens a kernel.
 
-    >>> entry_line(".visible .entry f(\\n)", "f")
+    >>> entry_line(".visible .entry f(\n)", "f")
     '.visible .entry f('
     """
     match = re.search(rf"^.*\.entry {re.escape(lowered_name)}\(.*$", ptx, re.MULTILINE)

@@ -73,10 +73,10 @@ def module(
     architecture: str | None = None,
     kernels: Sequence[str] = (),
 ) -> Module:
-    """Many kernels from one source given as text. Arguments as in `kernel`.
+    """Many kernels from one source given as text.
 
-    Args:
-        kernels: name expressions that are compiled together, at the first use of one of them.
+    Arguments as in `kernel`; `kernels` are name expressions that are compiled together, at the
+    first use of one of them.
     """
     made = compilation.make_source(
         source,
@@ -152,7 +152,7 @@ class Variant:
 
 
 class Module:
-    """The kernels of one source: `module.kernel("ns::k<float>")`, or `module.k` for a plain name."""
+    """The kernels of one source: `module.kernel("ns::k<float>")`, or `module.k`."""
 
     def __init__(self, source: Source, together: tuple[str, ...] = ()) -> None:
         self._source = source

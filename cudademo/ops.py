@@ -8,10 +8,8 @@ than the launch.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch.compiler import is_dynamo_compiling  # type: ignore[attr-defined]
+from torch.compiler import is_dynamo_compiling
 
 from . import sum_double, sum_single
 
@@ -42,8 +40,7 @@ def sum_double_op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             result = sum_double.eager(a, b)
         if result is not None:
             return result
-    result = torch.ops.cudademo.sum_double(a, b)
-    return result  # type: ignore[no-any-return]
+    return torch.ops.cudademo.sum_double(a, b)  # type: ignore[no-any-return]
 
 
 def sum_single_op(x: torch.Tensor) -> torch.Tensor:
@@ -71,8 +68,7 @@ def sum_single_op(x: torch.Tensor) -> torch.Tensor:
             result = sum_single.eager(x)
         if result is not None:
             return result
-    result = torch.ops.cudademo.sum_single(x)
-    return result  # type: ignore[no-any-return]
+    return torch.ops.cudademo.sum_single(x)  # type: ignore[no-any-return]
 
 
 sum_double.register()

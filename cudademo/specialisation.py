@@ -56,7 +56,7 @@ class DtypeName:
 
 
 Value = Union["torch.dtype", DtypeName, int, bool, str]
-Binding = Union[DtypeOf, BlockDim, Value]
+Binding = Union[DtypeOf, BlockDim, Value]  # noqa: UP007
 
 block_dim = BlockDim()
 

@@ -31,7 +31,7 @@ def eager(a: Any, b: Any) -> torch.Tensor | None:
     if (
         (a.requires_grad or b.requires_grad) and torch.is_grad_enabled()
     ) or forward_ad._current_level >= 0:
-        return _apply(a, b)  # type: ignore[no-any-return]
+        return _apply(a, b)  # type: ignore[no-any-return, no-untyped-call]
     return forward(a, b)
 
 
@@ -42,7 +42,7 @@ def forward(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _make_quick(guarded: bool) -> _core.EagerPair:
-    """The way for dense tensors of one shape and dtype, in C++; `guarded`: it looks for gradients."""
+    """The way for dense tensors of one shape and dtype, in C++; `guarded`: it asks torch."""
     return _core.EagerPair(
         _dense_kernel(True, False),
         _dense_kernel(True, True),
@@ -52,6 +52,11 @@ def _make_quick(guarded: bool) -> _core.EagerPair:
         _BLOCK,
         guarded,
     )
+
+
+def broadcast_shapes(*shapes: torch.Size) -> torch.Size:
+    """As torch.broadcast_shapes, which has no types."""
+    return torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call, no-any-return]
 
 
 def _launch_dense(
@@ -68,8 +73,11 @@ def _forward_any(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     dtype = torch.result_type(a, b)
     if _pack_size(dtype) == 0 and not dtype.is_complex:
         return torch.add(a, b)  # which says that it does not add these
-    shape = torch.broadcast_shapes(a.shape, b.shape)
     device = _device_of(a, b)
+    if dtype is torch.complex32:
+        wide = [_widened(x, device) for x in (a, b)]
+        return _forward_any(*wide).to(dtype)
+    shape = broadcast_shapes(a.shape, b.shape)
     a, b = (_operand(x, dtype, device) for x in (a, b))
     if a.device != b.device:
         return torch.add(a, b)  # likewise
@@ -106,6 +114,13 @@ def _output_like(
         if like.shape == shape:
             return torch.empty_like(like, dtype=dtype)
     return torch.empty(shape, dtype=dtype, device=a.device)
+
+
+def _widened(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """An operand of a complex32 sum, which torch takes in complex64; a CPU number unrounded."""
+    if x.is_cuda:
+        x = x.to(torch.complex32)
+    return x.to(device, torch.complex64)
 
 
 def _operand(x: torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -198,7 +213,7 @@ class _SumDouble(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, a: torch.Tensor | None, b: torch.Tensor | None) -> torch.Tensor:
-        shape = torch.broadcast_shapes(*(shape for shape, _ in ctx.metas))
+        shape = broadcast_shapes(*(shape for shape, _ in ctx.metas))
         tangents = [t for t in (a, b) if t is not None]
         return sum(tangents[1:], tangents[0]).expand(shape)
 
@@ -220,7 +235,7 @@ def _setup_context(ctx: Any, inputs: tuple[torch.Tensor, ...], output: torch.Ten
 
 def _fake(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     dtype = torch.result_type(a, b)
-    shape = torch.broadcast_shapes(a.shape, b.shape)
+    shape = broadcast_shapes(a.shape, b.shape)
     if a.device != b.device:
         device = _device_of(a, b)
         a, b = (x.to(device) for x in (a, b))
@@ -255,5 +270,5 @@ def register() -> None:
 
 def _on_cpu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     dtype = torch.result_type(a, b)
-    out = _output_like(a, b, torch.broadcast_shapes(a.shape, b.shape), dtype)
+    out = _output_like(a, b, broadcast_shapes(a.shape, b.shape), dtype)
     return torch.add(a, b, out=out)

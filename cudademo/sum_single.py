@@ -62,7 +62,7 @@ def eager(x: Any) -> torch.Tensor | None:
     if _are_functorch_transforms_active():
         return None
     if (x.requires_grad and torch.is_grad_enabled()) or forward_ad._current_level >= 0:
-        return _apply(x)  # type: ignore[no-any-return]
+        return _apply(x)  # type: ignore[no-any-return, no-untyped-call]
     return forward(x)
 
 

@@ -10,6 +10,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
+# `python -m pytest` puts the checkout ahead of what was installed from it; the core is not there.
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != TESTS.parent]
 _scratch = Path(tempfile.mkdtemp(prefix="cudademo-tests-"))
 os.environ["CUDADEMO_CACHE_DIR"] = str(_scratch / "cache")
 

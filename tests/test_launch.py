@@ -252,7 +252,9 @@ def test_a_configuration_out_of_range_names_the_limit(stub, subscript, text):
     assert caught.value.name == "CUDA_ERROR_INVALID_VALUE"
 
 
-@pytest.mark.parametrize("subscript", [1, (1,), (1, 2, 3, 4), (1.5, 2), ("1", 2), (1, (1, 2, 3, 4))])
+@pytest.mark.parametrize(
+    "subscript", [1, (1,), (1, 2, 3, 4), (1.5, 2), ("1", 2), (1, (1, 2, 3, 4))]
+)
 def test_a_malformed_configuration_is_a_type_error(stub, subscript):
     with pytest.raises(ArgumentError, match=r"kernel\[grid, block\]"):
         make("int n")[subscript]

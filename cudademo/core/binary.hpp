@@ -18,7 +18,7 @@ struct Binary {
   std::string architecture;  // "sm_90", or "compute_90" where the image is PTX
   std::string cubin;         // empty where only PTX could be made
   std::string ptx;
-  std::string log;           // the compiler's words, warnings included
+  std::string log;                             // the compiler's words, warnings included
   std::map<std::string, KernelEntry> kernels;  // by name expression
 
   // What the driver loads.

@@ -10,13 +10,15 @@
 
 namespace cudademo {
 
-// A file's bytes: magic, format version, checksum, then the key and the binary, each part by its length.
+// A file's bytes: magic, format version, checksum, then the key and the binary, each part by its
+// length.
 std::string encode(std::string_view key, const Binary& binary);
 
 // The binary, or nothing with the reason in `fault`: another format, a wrong checksum, another key.
 std::optional<Binary> decode(std::string_view file, std::string_view key, std::string& fault);
 
-// The folder of entries, each named by the digest of its key. Nothing here throws: a fault is a miss with a reason.
+// The folder of entries, each named by the digest of its key. Nothing here throws: a fault is a
+// miss with a reason.
 class Cache {
  public:
   // `folder` need not exist yet.
@@ -27,11 +29,12 @@ class Cache {
     std::string fault;  // why there is none; empty where there simply is no entry
   };
 
-  // Reads an entry and checks it against the whole key. One that is damaged is removed; a file that cannot be read is
-  // left alone.
+  // Reads an entry and checks it against the whole key. One that is damaged is removed; a file that
+  // cannot be read is left alone.
   Found load(const std::string& digest, std::string_view key) const;
 
-  // Writes an entry under a temporary name and renames it. Returns what went wrong, or an empty string.
+  // Writes an entry under a temporary name and renames it. Returns what went wrong, or an empty
+  // string.
   std::string store(const std::string& digest, std::string_view key, const Binary& binary) const;
 
   std::filesystem::path path_of(const std::string& digest) const;

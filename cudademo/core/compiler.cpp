@@ -8,9 +8,10 @@ namespace cudademo {
 
 namespace {
 
-// Appended to every source. A name expression over it makes NVRTC mangle a kernel's whole function type, and the size
-// of each parameter, into a symbol. As a variable it costs the optimiser nothing: as a kernel it would be compiled. The names are long
-// because a user's macros, such as A or F, are still in force here.
+// Appended to every source. A name expression over it makes NVRTC mangle a kernel's whole function
+// type, and the size of each parameter, into a symbol. As a variable it costs the optimiser
+// nothing: as a kernel it would be compiled. The names are long because a user's macros, such as A
+// or F, are still in force here.
 constexpr const char* probe_source = R"(
 #line 1 "cudademo_probe"
 template <unsigned... cudademo_bytes> struct cudademo_layout;
@@ -47,10 +48,10 @@ class Program {
       names.push_back(include_name.c_str());
       contents.push_back(text.c_str());
     }
-    nvrtc_.check(nvrtc_.functions().create(&handle_, source.c_str(), name.c_str(),
-                                           static_cast<int>(names.size()), contents.data(),
-                                           names.data()),
-                 "nvrtcCreateProgram");
+    nvrtc_.check(
+        nvrtc_.functions().create(&handle_, source.c_str(), name.c_str(),
+                                  static_cast<int>(names.size()), contents.data(), names.data()),
+        "nvrtcCreateProgram");
   }
   ~Program() { nvrtc_.functions().destroy(&handle_); }
   Program(const Program&) = delete;
@@ -116,8 +117,8 @@ Binary compile(const Nvrtc& nvrtc, const CompileRequest& request,
   std::vector<std::string> options{"--gpu-architecture=" + request.architecture};
   options.insert(options.end(), request.options.begin(), request.options.end());
   const auto arguments = pointers(options);
-  const nvrtc::Result result = functions.compile(
-      program.handle(), static_cast<int>(arguments.size()), arguments.data());
+  const nvrtc::Result result =
+      functions.compile(program.handle(), static_cast<int>(arguments.size()), arguments.data());
   if (flow.error) std::rethrow_exception(flow.error);
   if (result == nvrtc::error_cancelled) throw Cancelled();
 

@@ -61,9 +61,9 @@ Loaded open_driver() {
   if (result != success) {
     const char* text = nullptr;
     loaded.table.get_error_string(result, &text);
-    throw ToolchainError("the CUDA driver does not initialise: " +
-                         std::string(text ? text : "unknown error") + " (" +
-                         std::to_string(result) + ", from cuInit)");
+    throw ToolchainError(
+        "the CUDA driver does not initialise: " + std::string(text ? text : "unknown error") +
+        " (" + std::to_string(result) + ", from cuInit)");
   }
   return loaded;
 }
@@ -185,7 +185,8 @@ ContextGuard::~ContextGuard() {
 
 bool is_capturing(Stream stream) {
   int status = 0;
-  // Under another thread's global-mode capture the legacy stream answers with an error: that counts as capturing.
+  // Under another thread's global-mode capture the legacy stream answers with an error: that counts
+  // as capturing.
   return functions().stream_is_capturing(stream, &status) != success || status != 0;
 }
 

@@ -1,6 +1,7 @@
 // The CUDA driver's functions, as a table filled at first use. Nothing else calls cu*.
 //
-// The declarations follow the driver API's ABI (CUDA 12.0 and later), so that building needs no toolkit.
+// The declarations follow the driver API's ABI (CUDA 12.0 and later), so that building needs no
+// toolkit.
 #pragma once
 
 #include <cstddef>
@@ -43,49 +44,49 @@ inline constexpr int function_registers = 4;
 inline constexpr int function_max_dynamic_shared_bytes = 8;
 
 // One list: declaration, loading and clearing follow from it. X(member, symbol, parameters).
-#define CUDADEMO_DRIVER_FUNCTIONS(X)                                                             \
-  X(init, cuInit, (unsigned flags))                                                              \
-  X(driver_get_version, cuDriverGetVersion, (int* version))                                      \
-  X(get_error_name, cuGetErrorName, (Result result, const char** text))                          \
-  X(get_error_string, cuGetErrorString, (Result result, const char** text))                      \
-  X(device_get_count, cuDeviceGetCount, (int* count))                                            \
-  X(device_get, cuDeviceGet, (Device * device, int ordinal))                                     \
-  X(device_get_name, cuDeviceGetName, (char* name, int length, Device device))                   \
-  X(device_get_attribute, cuDeviceGetAttribute, (int* value, int attribute, Device device))      \
-  X(primary_context_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))        \
-  X(context_get_current, cuCtxGetCurrent, (Context * context))                                   \
-  X(context_get_device, cuCtxGetDevice, (Device * device))                                       \
-  X(context_push, cuCtxPushCurrent_v2, (Context context))                                        \
-  X(context_pop, cuCtxPopCurrent_v2, (Context * context))                                        \
-  X(library_load_data, cuLibraryLoadData,                                                        \
-    (Library * library, const void* image, int* jit_options, void** jit_values,                  \
-     unsigned jit_count, int* library_options, void** library_values, unsigned library_count))   \
-  X(library_unload, cuLibraryUnload, (Library library))                                          \
+#define CUDADEMO_DRIVER_FUNCTIONS(X)                                                              \
+  X(init, cuInit, (unsigned flags))                                                               \
+  X(driver_get_version, cuDriverGetVersion, (int* version))                                       \
+  X(get_error_name, cuGetErrorName, (Result result, const char** text))                           \
+  X(get_error_string, cuGetErrorString, (Result result, const char** text))                       \
+  X(device_get_count, cuDeviceGetCount, (int* count))                                             \
+  X(device_get, cuDeviceGet, (Device * device, int ordinal))                                      \
+  X(device_get_name, cuDeviceGetName, (char* name, int length, Device device))                    \
+  X(device_get_attribute, cuDeviceGetAttribute, (int* value, int attribute, Device device))       \
+  X(primary_context_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))         \
+  X(context_get_current, cuCtxGetCurrent, (Context * context))                                    \
+  X(context_get_device, cuCtxGetDevice, (Device * device))                                        \
+  X(context_push, cuCtxPushCurrent_v2, (Context context))                                         \
+  X(context_pop, cuCtxPopCurrent_v2, (Context * context))                                         \
+  X(library_load_data, cuLibraryLoadData,                                                         \
+    (Library * library, const void* image, int* jit_options, void** jit_values,                   \
+     unsigned jit_count, int* library_options, void** library_values, unsigned library_count))    \
+  X(library_unload, cuLibraryUnload, (Library library))                                           \
   X(library_get_kernel, cuLibraryGetKernel, (Kernel * kernel, Library library, const char* name)) \
-  X(kernel_get_function, cuKernelGetFunction, (Function * function, Kernel kernel))              \
-  X(kernel_get_attribute, cuKernelGetAttribute,                                                  \
-    (int* value, int attribute, Kernel kernel, Device device))                                   \
-  X(kernel_set_attribute, cuKernelSetAttribute,                                                  \
-    (int attribute, int value, Kernel kernel, Device device))                                    \
-  X(pointer_get_attribute, cuPointerGetAttribute,                                               \
-    (void* value, int attribute, const void* pointer))                                           \
-  X(stream_is_capturing, cuStreamIsCapturing, (Stream stream, int* status))                      \
-  X(stream_get_capture_info, cuStreamGetCaptureInfo_v2,                                          \
-    (Stream stream, int* status, std::uint64_t* id, void* graph, void* dependencies,             \
-     std::size_t* dependency_count))                                                             \
-  X(stream_wait_event, cuStreamWaitEvent, (Stream stream, Event event, unsigned flags))          \
-  X(event_create, cuEventCreate, (Event * event, unsigned flags))                                \
-  X(event_record, cuEventRecord, (Event event, Stream stream))                                   \
-  X(event_destroy, cuEventDestroy_v2, (Event event))                                             \
-  X(launch_kernel, cuLaunchKernel,                                                               \
-    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+  X(kernel_get_function, cuKernelGetFunction, (Function * function, Kernel kernel))               \
+  X(kernel_get_attribute, cuKernelGetAttribute,                                                   \
+    (int* value, int attribute, Kernel kernel, Device device))                                    \
+  X(kernel_set_attribute, cuKernelSetAttribute,                                                   \
+    (int attribute, int value, Kernel kernel, Device device))                                     \
+  X(pointer_get_attribute, cuPointerGetAttribute,                                                 \
+    (void* value, int attribute, const void* pointer))                                            \
+  X(stream_is_capturing, cuStreamIsCapturing, (Stream stream, int* status))                       \
+  X(stream_get_capture_info, cuStreamGetCaptureInfo_v2,                                           \
+    (Stream stream, int* status, std::uint64_t* id, void* graph, void* dependencies,              \
+     std::size_t* dependency_count))                                                              \
+  X(stream_wait_event, cuStreamWaitEvent, (Stream stream, Event event, unsigned flags))           \
+  X(event_create, cuEventCreate, (Event * event, unsigned flags))                                 \
+  X(event_record, cuEventRecord, (Event event, Stream stream))                                    \
+  X(event_destroy, cuEventDestroy_v2, (Event event))                                              \
+  X(launch_kernel, cuLaunchKernel,                                                                \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,      \
      unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters, \
      void** extra))
 
 // Functions that older drivers lack; null there.
-#define CUDADEMO_DRIVER_OPTIONAL(X)           \
+#define CUDADEMO_DRIVER_OPTIONAL(X)              \
   X(kernel_get_param_info, cuKernelGetParamInfo, \
-    (Kernel kernel, std::size_t index, std::size_t * offset, std::size_t* size))
+    (Kernel kernel, std::size_t index, std::size_t* offset, std::size_t* size))
 
 struct Functions {
 #define CUDADEMO_DECLARE(member, symbol, parameters) Result(*member) parameters = nullptr;
@@ -95,20 +96,24 @@ struct Functions {
 };
 
 // The initialised driver. Opened at the first call from `CUDADEMO_DRIVER`, else libcuda.so.1.
-// Throws ToolchainError where there is none, or where it does not initialise; a later call tries again.
+// Throws ToolchainError where there is none, or where it does not initialise; a later call tries
+// again.
 const Functions& functions();
 
-// Throws LaunchError naming `call` and the driver's words for `result`, then `what` the caller has to say.
+// Throws LaunchError naming `call` and the driver's words for `result`, then `what` the caller has
+// to say.
 [[noreturn]] void fail(Result result, const char* call, const std::string& what);
 
 // Throws as fail, unless `result` is success.
 inline void check(Result result, const char* call) {
-  if (result != success) [[unlikely]] fail(result, call, "");
+  if (result != success) [[unlikely]]
+    fail(result, call, "");
 }
 
 // As check, with a sentence of the caller's about what was asked for.
 inline void check(Result result, const char* call, const std::string& what) {
-  if (result != success) [[unlikely]] fail(result, call, what);
+  if (result != success) [[unlikely]]
+    fail(result, call, what);
 }
 
 // The version of the CUDA driver API, as {major, minor}. Throws as functions().
@@ -126,11 +131,12 @@ std::vector<DeviceInfo> devices();
 // An attribute of the device with this ordinal.
 int device_attribute(int ordinal, int attribute);
 
-// The ordinal of the device whose memory this address is in. Throws LaunchError for one that CUDA does not know.
+// The ordinal of the device whose memory this address is in. Throws LaunchError for one that CUDA
+// does not know.
 int device_of_pointer(const void* pointer);
 
-// The primary context of the device with this ordinal, which torch and the CUDA runtime use as well.
-// Retained once and kept for the process's life.
+// The primary context of the device with this ordinal, which torch and the CUDA runtime use as
+// well. Retained once and kept for the process's life.
 Context primary_context(int ordinal);
 
 // The ordinal of the device whose context is current; 0 where none is.
@@ -151,8 +157,8 @@ class ContextGuard {
 // True while work on this stream is recorded into a CUDA graph.
 bool is_capturing(Stream stream);
 
-// The number of the capture that this stream takes part in, unique in the process; 0 where there is none. A context must
-// be current.
+// The number of the capture that this stream takes part in, unique in the process; 0 where there is
+// none. A context must be current.
 std::uint64_t capture_id(Stream stream);
 
 // Makes `stream` wait for all that was enqueued on `producer` so far. A context must be current.

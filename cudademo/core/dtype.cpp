@@ -34,11 +34,16 @@ constexpr std::array<DtypeInfo, dtype_count> table{{
 // One entry for each (code, bits) that DLPack 1.3 defines and torch has a dtype for.
 constexpr Dtype by_width(std::uint8_t bits, Dtype b8, Dtype b16, Dtype b32, Dtype b64) {
   switch (bits) {
-    case 8: return b8;
-    case 16: return b16;
-    case 32: return b32;
-    case 64: return b64;
-    default: return Dtype::unknown;
+    case 8:
+      return b8;
+    case 16:
+      return b16;
+    case 32:
+      return b32;
+    case 64:
+      return b64;
+    default:
+      return Dtype::unknown;
   }
 }
 
@@ -55,20 +60,31 @@ Dtype dtype_named(std::string_view name) {
 
 Dtype dtype_from_dlpack(std::uint8_t code, std::uint8_t bits) noexcept {
   switch (code) {
-    case 0: return by_width(bits, Dtype::int8, Dtype::int16, Dtype::int32, Dtype::int64);
-    case 1: return by_width(bits, Dtype::uint8, Dtype::uint16, Dtype::uint32, Dtype::uint64);
-    case 2: return by_width(bits, Dtype::unknown, Dtype::float16, Dtype::float32, Dtype::float64);
-    case 4: return bits == 16 ? Dtype::bfloat16 : Dtype::unknown;
+    case 0:
+      return by_width(bits, Dtype::int8, Dtype::int16, Dtype::int32, Dtype::int64);
+    case 1:
+      return by_width(bits, Dtype::uint8, Dtype::uint16, Dtype::uint32, Dtype::uint64);
+    case 2:
+      return by_width(bits, Dtype::unknown, Dtype::float16, Dtype::float32, Dtype::float64);
+    case 4:
+      return bits == 16 ? Dtype::bfloat16 : Dtype::unknown;
     case 5:
       if (bits == 128) return Dtype::complex128;
       return by_width(bits, Dtype::unknown, Dtype::unknown, Dtype::complex32, Dtype::complex64);
-    case 6: return bits == 8 ? Dtype::boolean : Dtype::unknown;
-    case 10: return Dtype::float8_e4m3fn;
-    case 11: return Dtype::float8_e4m3fnuz;
-    case 12: return Dtype::float8_e5m2;
-    case 13: return Dtype::float8_e5m2fnuz;
-    case 14: return Dtype::float8_e8m0fnu;
-    default: return Dtype::unknown;
+    case 6:
+      return bits == 8 ? Dtype::boolean : Dtype::unknown;
+    case 10:
+      return Dtype::float8_e4m3fn;
+    case 11:
+      return Dtype::float8_e4m3fnuz;
+    case 12:
+      return Dtype::float8_e5m2;
+    case 13:
+      return Dtype::float8_e5m2fnuz;
+    case 14:
+      return Dtype::float8_e8m0fnu;
+    default:
+      return Dtype::unknown;
   }
 }
 
@@ -82,12 +98,18 @@ Dtype dtype_from_typestr(std::string_view typestr) noexcept {
                             : width == "16" ? 128
                                             : 0;
   switch (typestr[1]) {
-    case 'b': return bits == 8 ? Dtype::boolean : Dtype::unknown;
-    case 'i': return dtype_from_dlpack(0, bits);
-    case 'u': return dtype_from_dlpack(1, bits);
-    case 'f': return dtype_from_dlpack(2, bits);
-    case 'c': return dtype_from_dlpack(5, bits);
-    default: return Dtype::unknown;
+    case 'b':
+      return bits == 8 ? Dtype::boolean : Dtype::unknown;
+    case 'i':
+      return dtype_from_dlpack(0, bits);
+    case 'u':
+      return dtype_from_dlpack(1, bits);
+    case 'f':
+      return dtype_from_dlpack(2, bits);
+    case 'c':
+      return dtype_from_dlpack(5, bits);
+    default:
+      return Dtype::unknown;
   }
 }
 

@@ -55,7 +55,8 @@ Dtype dtype_named(std::string_view name);
 // From DLPack's type code and width in bits.
 Dtype dtype_from_dlpack(std::uint8_t code, std::uint8_t bits) noexcept;
 
-// From an array interface's type string, such as "<f4"; unknown for the rest, among them void types.
+// From an array interface's type string, such as "<f4"; unknown for the rest, among them void
+// types.
 Dtype dtype_from_typestr(std::string_view typestr) noexcept;
 
 // "float32 or complex64"

@@ -1,5 +1,5 @@
-// The errors of the core. Each carries the facts known where it is thrown; python/raise.cpp alone knows
-// how each reaches Python.
+// The errors of the core. Each carries the facts known where it is thrown; python/raise.cpp alone
+// knows how each reaches Python.
 #pragma once
 
 #include <stdexcept>
@@ -25,7 +25,8 @@ class CompileError : public Error {
   std::string log_;
 };
 
-// An argument of a launch does not fit the kernel's parameter. `position` counts from 0; -1 means the list as a whole.
+// An argument of a launch does not fit the kernel's parameter. `position` counts from 0; -1 means
+// the list as a whole.
 class ArgumentError : public Error {
  public:
   ArgumentError(std::string kernel, int position, std::string expected, std::string got);
@@ -42,7 +43,8 @@ class ArgumentError : public Error {
   std::string got_;
 };
 
-// A call of the driver failed. `call` is its name, `code` the driver's number, `name` the driver's word for it.
+// A call of the driver failed. `call` is its name, `code` the driver's number, `name` the driver's
+// word for it.
 class LaunchError : public Error {
  public:
   LaunchError(const std::string& message, std::string call, int code, std::string name)

@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint32_t default_shared_limit = 48 * 1024;
 
 std::string describe(const Dim3& dim) {
-  return "(" + std::to_string(dim.x) + ", " + std::to_string(dim.y) + ", " +
-         std::to_string(dim.z) + ")";
+  return "(" + std::to_string(dim.x) + ", " + std::to_string(dim.y) + ", " + std::to_string(dim.z) +
+         ")";
 }
 
 // Results that tell of an earlier kernel's fault, which the driver reports at the next call.
@@ -71,7 +71,8 @@ void Plan::launch(const LaunchConfig& config, void** parameters, driver::Stream 
   const driver::Result result = driver::functions().launch_kernel(
       function_, config.grid.x, config.grid.y, config.grid.z, config.block.x, config.block.y,
       config.block.z, config.shared_bytes, stream, parameters, nullptr);
-  if (result != driver::success) [[unlikely]] explain(result, config);
+  if (result != driver::success) [[unlikely]]
+    explain(result, config);
 }
 
 void Plan::allow_shared(std::uint32_t shared_bytes) {
@@ -88,8 +89,8 @@ void Plan::allow_shared(std::uint32_t shared_bytes) {
   driver::Device device = 0;
   driver::check(driver::functions().device_get(&device, ordinal_), "cuDeviceGet");
   // The whole of what the device has, so that no later launch asks again.
-  driver::check(driver::functions().kernel_set_attribute(
-                    driver::function_max_dynamic_shared_bytes, available, kernel_, device),
+  driver::check(driver::functions().kernel_set_attribute(driver::function_max_dynamic_shared_bytes,
+                                                         available, kernel_, device),
                 "cuKernelSetAttribute");
   shared_allowed_.store(static_cast<std::uint32_t>(available), std::memory_order_relaxed);
 }
@@ -98,9 +99,10 @@ void Plan::explain(driver::Result result, const LaunchConfig& config) const {
   std::string what = name_ + " with " + describe(config);
   const auto limit = static_cast<std::uint64_t>(resources_.max_threads_per_block);
   if (is_sticky(result)) {
-    what += ". An earlier kernel or copy failed and the driver reports it only now; the CUDA "
-            "context is lost. Run with CUDA_LAUNCH_BLOCKING=1, or under compute-sanitizer, to "
-            "find the one at fault";
+    what +=
+        ". An earlier kernel or copy failed and the driver reports it only now; the CUDA "
+        "context is lost. Run with CUDA_LAUNCH_BLOCKING=1, or under compute-sanitizer, to "
+        "find the one at fault";
   } else if (config.block.count() > limit) {
     what += "; a block has " + std::to_string(config.block.count()) +
             " threads, this kernel takes at most " + std::to_string(limit) + " (it needs " +

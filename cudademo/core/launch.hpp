@@ -31,8 +31,8 @@ struct LaunchConfig {
 // One kernel on one device. Made once, used by any thread, never freed while its kernel lives.
 class Plan {
  public:
-  // Loads the kernel on the device. `name` is what errors call it; `parameter_names` are the source's, or none.
-  // Throws LaunchError.
+  // Loads the kernel on the device. `name` is what errors call it; `parameter_names` are the
+  // source's, or none. Throws LaunchError.
   Plan(std::shared_ptr<const Module> module, const KernelEntry& entry, std::string name,
        int ordinal, const std::vector<std::string>& parameter_names = {});
 
@@ -41,9 +41,9 @@ class Plan {
   int ordinal() const noexcept { return ordinal_; }
   const Resources& resources() const noexcept { return resources_; }
 
-  // Enqueues the kernel on `stream`; an empty grid enqueues nothing. Makes the device's primary context current
-  // meanwhile where it is not. Opts in to more than 48 KB of shared memory by itself.
-  // Throws LaunchError with the configuration and the limit that it passed.
+  // Enqueues the kernel on `stream`; an empty grid enqueues nothing. Makes the device's primary
+  // context current meanwhile where it is not. Opts in to more than 48 KB of shared memory by
+  // itself. Throws LaunchError with the configuration and the limit that it passed.
   void launch(const LaunchConfig& config, void** parameters, driver::Stream stream);
 
  private:
@@ -55,7 +55,8 @@ class Plan {
   driver::Function function_;
   driver::Context context_;
   int ordinal_;
-  std::atomic<std::uint32_t> shared_allowed_;  // bytes of dynamic shared memory that need no further opt-in
+  std::atomic<std::uint32_t>
+      shared_allowed_;  // bytes of dynamic shared memory that need no further opt-in
   Resources resources_;
   Signature signature_;
   std::string name_;

@@ -12,10 +12,10 @@ namespace cudademo {
 
 // What one kernel takes of a device.
 struct Resources {
-  int registers = 0;             // a thread
-  int shared_bytes = 0;          // static, a block
+  int registers = 0;     // a thread
+  int shared_bytes = 0;  // static, a block
   int constant_bytes = 0;
-  int local_bytes = 0;           // a thread: spills and arrays
+  int local_bytes = 0;  // a thread: spills and arrays
   int max_threads_per_block = 0;
 };
 
@@ -34,11 +34,12 @@ class Module {
   driver::Library library_ = nullptr;
 };
 
-// The process's one module of this digest, loaded at the first call and never unloaded: the driver may be gone when
-// static objects are.
+// The process's one module of this digest, loaded at the first call and never unloaded: the driver
+// may be gone when static objects are.
 std::shared_ptr<const Module> resident_module(const std::string& digest, const Binary& binary);
 
-// Loads `kernel` on a device, whose primary context becomes current meanwhile, and returns its function there.
+// Loads `kernel` on a device, whose primary context becomes current meanwhile, and returns its
+// function there.
 driver::Function load_function(driver::Kernel kernel, int ordinal);
 
 Resources resources_of(driver::Kernel kernel, int ordinal);

@@ -21,11 +21,16 @@ struct Format {
 
 Format format_of(Dtype dtype) {
   switch (dtype) {
-    case Dtype::float16: return {10, 15, 0x7BFF, 0x7C00, 0x7E00, 15};
-    case Dtype::bfloat16: return {7, 127, 0x7F7F, 0x7F80, 0x7FC0, 15};
-    case Dtype::float8_e4m3fn: return {3, 7, 0x7E, 0, 0x7F, 7};
-    case Dtype::float8_e5m2: return {2, 15, 0x7B, 0x7C, 0x7E, 7};
-    default: throw Error("no narrow format: " + std::string(info(dtype).name));
+    case Dtype::float16:
+      return {10, 15, 0x7BFF, 0x7C00, 0x7E00, 15};
+    case Dtype::bfloat16:
+      return {7, 127, 0x7F7F, 0x7F80, 0x7FC0, 15};
+    case Dtype::float8_e4m3fn:
+      return {3, 7, 0x7E, 0, 0x7F, 7};
+    case Dtype::float8_e5m2:
+      return {2, 15, 0x7B, 0x7C, 0x7E, 7};
+    default:
+      throw Error("no narrow format: " + std::string(info(dtype).name));
   }
 }
 

@@ -21,27 +21,27 @@ inline constexpr Result error_compilation = 6;
 inline constexpr Result error_cancelled = 13;
 
 // X(member, symbol, parameters)
-#define CUDADEMO_NVRTC_FUNCTIONS(X)                                                             \
-  X(version, nvrtcVersion, (int* major, int* minor))                                            \
-  X(architecture_count, nvrtcGetNumSupportedArchs, (int* count))                                \
-  X(architectures, nvrtcGetSupportedArchs, (int* architectures))                                \
-  X(create, nvrtcCreateProgram,                                                                 \
-    (Program * program, const char* source, const char* name, int header_count,                 \
-     const char* const* headers, const char* const* include_names))                             \
-  X(destroy, nvrtcDestroyProgram, (Program * program))                                          \
-  X(add_name, nvrtcAddNameExpression, (Program program, const char* expression))                \
+#define CUDADEMO_NVRTC_FUNCTIONS(X)                                                                \
+  X(version, nvrtcVersion, (int* major, int* minor))                                               \
+  X(architecture_count, nvrtcGetNumSupportedArchs, (int* count))                                   \
+  X(architectures, nvrtcGetSupportedArchs, (int* architectures))                                   \
+  X(create, nvrtcCreateProgram,                                                                    \
+    (Program * program, const char* source, const char* name, int header_count,                    \
+     const char* const* headers, const char* const* include_names))                                \
+  X(destroy, nvrtcDestroyProgram, (Program * program))                                             \
+  X(add_name, nvrtcAddNameExpression, (Program program, const char* expression))                   \
   X(compile, nvrtcCompileProgram, (Program program, int option_count, const char* const* options)) \
-  X(lowered_name, nvrtcGetLoweredName,                                                          \
-    (Program program, const char* expression, const char** lowered))                            \
-  X(log_size, nvrtcGetProgramLogSize, (Program program, std::size_t * size))                    \
-  X(log, nvrtcGetProgramLog, (Program program, char* text))                                     \
-  X(ptx_size, nvrtcGetPTXSize, (Program program, std::size_t * size))                           \
-  X(ptx, nvrtcGetPTX, (Program program, char* text))                                            \
-  X(cubin_size, nvrtcGetCUBINSize, (Program program, std::size_t * size))                       \
+  X(lowered_name, nvrtcGetLoweredName,                                                             \
+    (Program program, const char* expression, const char** lowered))                               \
+  X(log_size, nvrtcGetProgramLogSize, (Program program, std::size_t* size))                        \
+  X(log, nvrtcGetProgramLog, (Program program, char* text))                                        \
+  X(ptx_size, nvrtcGetPTXSize, (Program program, std::size_t* size))                               \
+  X(ptx, nvrtcGetPTX, (Program program, char* text))                                               \
+  X(cubin_size, nvrtcGetCUBINSize, (Program program, std::size_t* size))                           \
   X(cubin, nvrtcGetCUBIN, (Program program, char* image))
 
 // Later than 12.0; null where the library lacks it.
-#define CUDADEMO_NVRTC_OPTIONAL(X)       \
+#define CUDADEMO_NVRTC_OPTIONAL(X)           \
   X(set_flow_callback, nvrtcSetFlowCallback, \
     (Program program, int (*callback)(void* payload, void* reserved), void* payload))
 

@@ -25,7 +25,8 @@ constexpr DtypeSet single = set_of(Dtype::float32) | set_of(Dtype::complex64);
 constexpr DtypeSet twice = set_of(Dtype::float64) | set_of(Dtype::complex128);
 constexpr DtypeSet half = set_of(Dtype::float16) | set_of(Dtype::complex32);
 
-// The C++ types with a dtype of their own. CUDA's vector types take tensors of their element's dtype.
+// The C++ types with a dtype of their own. CUDA's vector types take tensors of their element's
+// dtype.
 constexpr std::array pointees{
     Pointee{"bool", set_of(Dtype::boolean), 1},
     Pointee{"char", byte_types, 1},
@@ -77,7 +78,8 @@ constexpr std::array pointees{
     Pointee{"double4", twice, 16},
 };
 
-// "cuda::std::__4::complex<float>", "thrust::...::complex<double>" and the like, whatever the inline namespaces.
+// "cuda::std::__4::complex<float>", "thrust::...::complex<double>" and the like, whatever the
+// inline namespaces.
 std::optional<Pointee> complex_pointee(std::string_view type) {
   const auto named = [type](std::string_view end) {
     return type.ends_with(end) && type.find("::") != std::string_view::npos;
@@ -103,9 +105,9 @@ Dtype scalar_dtype(std::string_view type) {
   for (int i = 1; i < dtype_count; ++i) {
     const auto dtype = static_cast<Dtype>(i);
     const bool complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
-    if (pointee->accepts == set_of(dtype) &&
-        (info(dtype).bytes == pointee->alignment || complex)) {
-      const bool vector = type.back() >= '2' && type.back() <= '4' && !type.starts_with("__nv_fp8_");
+    if (pointee->accepts == set_of(dtype) && (info(dtype).bytes == pointee->alignment || complex)) {
+      const bool vector =
+          type.back() >= '2' && type.back() <= '4' && !type.starts_with("__nv_fp8_");
       return vector ? Dtype::unknown : dtype;
     }
   }

@@ -38,8 +38,9 @@ struct Signature {
   std::string text() const;
 };
 
-// From the lowered name of a probe `template <class F, class Layout> __device__ char`, instantiated with the
-// kernel's function type and the sizes of its parameters in bytes. Throws Error where it reads otherwise.
+// From the lowered name of a probe `template <class F, class Layout> __device__ char`, instantiated
+// with the kernel's function type and the sizes of its parameters in bytes. Throws Error where it
+// reads otherwise.
 Signature parse_probe(const std::string& lowered);
 
 // One parameter, from its type as a demangler spells it and its size in bytes.

@@ -1,7 +1,8 @@
-// A CUDA driver that does nothing and remembers everything: what the core asks of a driver can be tested without a GPU.
+// A CUDA driver that does nothing and remembers everything: what the core asks of a driver can be
+// tested without a GPU.
 //
-// Two devices of compute capability 9.0. An address belongs to device 1 where bit 40 is set. The functions named stub_*
-// read what was recorded and say how the next calls go.
+// Two devices of compute capability 9.0. An address belongs to device 1 where bit 40 is set. The
+// functions named stub_* read what was recorded and say how the next calls go.
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -78,7 +79,8 @@ STUB int stub_count(const char* call) {
   const std::lock_guard lock(state().guard);
   return state().counts[call];
 }
-// How many parameters of later launches are recorded, 16 bytes of each: a driver would know from the cubin.
+// How many parameters of later launches are recorded, 16 bytes of each: a driver would know from
+// the cubin.
 STUB void stub_record_parameters(std::size_t count) { state().parameter_count = count; }
 STUB void stub_set_capturing(int capturing) { state().capturing = capturing; }
 STUB void stub_set_static_shared(int bytes) { state().static_shared_bytes = bytes; }
@@ -107,8 +109,9 @@ STUB int cuDriverGetVersion(int* version) {
   return record("cuDriverGetVersion");
 }
 STUB int cuGetErrorName(int result, const char** text) {
-  *text = result == 1 ? "CUDA_ERROR_INVALID_VALUE" : result == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
-                                                                   : "CUDA_ERROR_STUB";
+  *text = result == 1     ? "CUDA_ERROR_INVALID_VALUE"
+          : result == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                          : "CUDA_ERROR_STUB";
   return 0;
 }
 STUB int cuGetErrorString(int, const char** text) {
@@ -197,8 +200,8 @@ STUB int cuEventCreate(void** event, unsigned) {
 STUB int cuEventRecord(void*, void*) { return record("cuEventRecord"); }
 STUB int cuEventDestroy_v2(void*) { return record("cuEventDestroy"); }
 STUB int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                        unsigned block_x, unsigned block_y, unsigned block_z,
-                        unsigned shared_bytes, void* stream, void** parameters, void**) {
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                        void* stream, void** parameters, void**) {
   const int result = record("cuLaunchKernel");
   if (result != 0) return result;
   Launch launch;

@@ -67,9 +67,12 @@ const KernelEntry& entry_of(const Binary& binary, const std::string& kernel) {
 
 const char* kind_name(Parameter::Kind kind) {
   switch (kind) {
-    case Parameter::Kind::pointer: return "pointer";
-    case Parameter::Kind::scalar: return "scalar";
-    default: return "bytes";
+    case Parameter::Kind::pointer:
+      return "pointer";
+    case Parameter::Kind::scalar:
+      return "scalar";
+    default:
+      return "bytes";
   }
 }
 
@@ -149,12 +152,14 @@ PYBIND11_MODULE(_core, m) {
                                for (const auto& [name, entry] : b.kernels) list.append(name);
                                return list;
                              })
-      .def("lowered_name",
-           [](const Binary& b, const std::string& k) { return entry_of(b, k).lowered_name; },
-           "kernel"_a)
-      .def("parameters",
-           [](const Binary& b, const std::string& k) { return entry_of(b, k).signature.parameters; },
-           "kernel"_a);
+      .def(
+          "lowered_name",
+          [](const Binary& b, const std::string& k) { return entry_of(b, k).lowered_name; },
+          "kernel"_a)
+      .def(
+          "parameters",
+          [](const Binary& b, const std::string& k) { return entry_of(b, k).signature.parameters; },
+          "kernel"_a);
 
   py::class_<Nvrtc, std::shared_ptr<Nvrtc>>(m, "Nvrtc", "An opened NVRTC library.")
       .def(py::init<std::string>(), "path"_a, Release())
@@ -182,24 +187,26 @@ PYBIND11_MODULE(_core, m) {
       .def_property_readonly("resources", &Plan::resources)
       .def_property_readonly("parameters", [](const Plan& p) { return p.signature().parameters; });
 
-  m.def("make_plan",
-        [](const std::string& digest, const Binary& binary, const std::string& kernel,
-           const std::string& name, int device, const std::vector<std::string>& parameter_names) {
-          return std::make_shared<Plan>(resident_module(digest, binary), entry_of(binary, kernel),
-                                        name, device, parameter_names);
-        },
-        "digest"_a, "binary"_a, "kernel"_a, "name"_a, "device"_a, "parameter_names"_a, Release());
+  m.def(
+      "make_plan",
+      [](const std::string& digest, const Binary& binary, const std::string& kernel,
+         const std::string& name, int device, const std::vector<std::string>& parameter_names) {
+        return std::make_shared<Plan>(resident_module(digest, binary), entry_of(binary, kernel),
+                                      name, device, parameter_names);
+      },
+      "digest"_a, "binary"_a, "kernel"_a, "name"_a, "device"_a, "parameter_names"_a, Release());
   m.def("compile", &compile_source, "nvrtc"_a, "source"_a, "name"_a, "architecture"_a, "headers"_a,
         "options"_a, "kernels"_a);
   m.def("cpp_type", &cpp_type, "dtype"_a);
   m.def("loaded_library", &loaded_library, "stem"_a);
   m.def("driver_version", &driver::version, Release());
   m.def("devices", &list_devices, Release());
-  m.def("capture_id",
-        [](std::uintptr_t stream) {
-          return driver::capture_id(reinterpret_cast<driver::Stream>(stream));
-        },
-        "stream"_a, "The number of the CUDA graph capture under way on a stream; 0 for none.");
+  m.def(
+      "capture_id",
+      [](std::uintptr_t stream) {
+        return driver::capture_id(reinterpret_cast<driver::Stream>(stream));
+      },
+      "stream"_a, "The number of the CUDA graph capture under way on a stream; 0 for none.");
   m.def("device_capability", &device_capability, "device"_a, Release());
   if (add_kernel_types(m.ptr()) != 0 || add_operator_types(m.ptr()) != 0) {
     throw py::error_already_set();

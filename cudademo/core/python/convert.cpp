@@ -19,11 +19,11 @@ void store(void* slot, T value) {
   std::memcpy(slot, &value, sizeof(T));
 }
 
-
 template <typename T>
 Unfit not_integer(const Parameter& parameter) {
-  return {declaration(parameter) + ": an integer from " + std::to_string(std::numeric_limits<T>::min()) +
-          " to " + std::to_string(std::numeric_limits<T>::max())};
+  return {declaration(parameter) + ": an integer from " +
+          std::to_string(std::numeric_limits<T>::min()) + " to " +
+          std::to_string(std::numeric_limits<T>::max())};
 }
 
 template <typename T>
@@ -48,14 +48,22 @@ void store_unsigned(PyObject* value, const Parameter& parameter, void* slot) {
 
 void store_integer(PyObject* value, const Parameter& parameter, void* slot) {
   switch (parameter.dtype) {
-    case Dtype::int8: return store_signed<std::int8_t>(value, parameter, slot);
-    case Dtype::int16: return store_signed<std::int16_t>(value, parameter, slot);
-    case Dtype::int32: return store_signed<std::int32_t>(value, parameter, slot);
-    case Dtype::int64: return store_signed<std::int64_t>(value, parameter, slot);
-    case Dtype::uint8: return store_unsigned<std::uint8_t>(value, parameter, slot);
-    case Dtype::uint16: return store_unsigned<std::uint16_t>(value, parameter, slot);
-    case Dtype::uint32: return store_unsigned<std::uint32_t>(value, parameter, slot);
-    default: return store_unsigned<std::uint64_t>(value, parameter, slot);
+    case Dtype::int8:
+      return store_signed<std::int8_t>(value, parameter, slot);
+    case Dtype::int16:
+      return store_signed<std::int16_t>(value, parameter, slot);
+    case Dtype::int32:
+      return store_signed<std::int32_t>(value, parameter, slot);
+    case Dtype::int64:
+      return store_signed<std::int64_t>(value, parameter, slot);
+    case Dtype::uint8:
+      return store_unsigned<std::uint8_t>(value, parameter, slot);
+    case Dtype::uint16:
+      return store_unsigned<std::uint16_t>(value, parameter, slot);
+    case Dtype::uint32:
+      return store_unsigned<std::uint32_t>(value, parameter, slot);
+    default:
+      return store_unsigned<std::uint64_t>(value, parameter, slot);
   }
 }
 
@@ -90,8 +98,8 @@ float as_float(double value, const Parameter& parameter) {
 void convert_narrow(PyObject* value, const Parameter& parameter, void* slot) {
   const auto bits = narrow(as_double(value, parameter), parameter.dtype);
   if (!bits) {
-    throw Unfit{declaration(parameter) + ": a number that " + std::string(info(parameter.dtype).name) +
-                " can hold"};
+    throw Unfit{declaration(parameter) + ": a number that " +
+                std::string(info(parameter.dtype).name) + " can hold"};
   }
   std::memcpy(slot, &*bits, info(parameter.dtype).bytes);  // little-endian: the low byte first
 }
@@ -118,21 +126,27 @@ void convert_boolean(PyObject* value, const Parameter& parameter, void* slot) {
 
 void convert_scalar(PyObject* value, const Parameter& parameter, void* slot) {
   switch (parameter.dtype) {
-    case Dtype::boolean: return convert_boolean(value, parameter, slot);
-    case Dtype::float32: return store(slot, as_float(as_double(value, parameter), parameter));
-    case Dtype::float64: return store(slot, as_double(value, parameter));
+    case Dtype::boolean:
+      return convert_boolean(value, parameter, slot);
+    case Dtype::float32:
+      return store(slot, as_float(as_double(value, parameter), parameter));
+    case Dtype::float64:
+      return store(slot, as_double(value, parameter));
     case Dtype::float16:
     case Dtype::bfloat16:
     case Dtype::float8_e4m3fn:
     case Dtype::float8_e5m2:
-    case Dtype::float8_e8m0fnu: return convert_narrow(value, parameter, slot);
+    case Dtype::float8_e8m0fnu:
+      return convert_narrow(value, parameter, slot);
     case Dtype::complex64: {
       const std::complex<double> number = as_complex(value, parameter);
       return store(slot, std::complex<float>(as_float(number.real(), parameter),
                                              as_float(number.imag(), parameter)));
     }
-    case Dtype::complex128: return store(slot, as_complex(value, parameter));
-    default: return convert_integer(value, parameter, slot);
+    case Dtype::complex128:
+      return store(slot, as_complex(value, parameter));
+    default:
+      return convert_integer(value, parameter, slot);
   }
 }
 

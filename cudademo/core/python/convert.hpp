@@ -21,11 +21,12 @@ struct Unfit {
 // Writes `value` as the parameter's own type into `slot`, of scalar_slot_bytes. Throws Unfit.
 void convert_scalar(PyObject* value, const Parameter& parameter, void* slot);
 
-// A struct by value: a view of `value`'s bytes, of exactly the parameter's size. Throws Unfit. The caller
-// releases the view after the launch.
+// A struct by value: a view of `value`'s bytes, of exactly the parameter's size. Throws Unfit. The
+// caller releases the view after the launch.
 void view_bytes(PyObject* value, const Parameter& parameter, Py_buffer& view);
 
-// The address in a ctypes.c_void_p: the way to pass a raw pointer on purpose. False for anything else.
+// The address in a ctypes.c_void_p: the way to pass a raw pointer on purpose. False for anything
+// else.
 bool raw_pointer(PyObject* value, void*& address);
 
 }  // namespace cudademo

@@ -57,8 +57,8 @@ struct ExchangeHeader {
   ExchangeHeader* previous;
 };
 
-// In a capsule named "dlpack_exchange_api", the type's attribute __dlpack_c_exchange_api__. Functions return 0, or -1
-// with a Python error set.
+// In a capsule named "dlpack_exchange_api", the type's attribute __dlpack_c_exchange_api__.
+// Functions return 0, or -1 with a Python error set.
 struct ExchangeApi {
   ExchangeHeader header;
   void* allocate;

@@ -60,7 +60,8 @@ class TorchState {
     return type == tensor_.get() || type == parameter_.get();
   }
 
-  // True where a mode of torch's watches all operators, or forward-mode derivatives are being taken.
+  // True where a mode of torch's watches all operators, or forward-mode derivatives are being
+  // taken.
   bool is_watching() const {
     const Object depth(PyObject_CallNoArgs(dispatch_depth_.get()));
     if (!depth) throw PythonError();
@@ -135,14 +136,15 @@ DtypeSet parse_dtypes(PyObject* names) {
 // out = kernel(a, b, out, n) for two tensors of one shape and dtype.
 struct Pair {
   TorchState torch;
-  Object kernel;           // of (a, b, out, n); its dtype is that of argument 0
-  Object streaming;        // the same for arrays larger than the L2 cache
+  Object kernel;     // of (a, b, out, n); its dtype is that of argument 0
+  Object streaming;  // the same for arrays larger than the L2 cache
   Object empty_like;
   DtypeSet takes;
   std::int64_t streaming_elements;
   std::uint32_t block;
 
-  // The result, or a null object where the call is not as simple as that. `guarded`: torch is asked.
+  // The result, or a null object where the call is not as simple as that. `guarded`: torch is
+  // asked.
   Object call(PyObject* a, PyObject* b, bool guarded) const {
     if (!torch.is_plain(a) || !torch.is_plain(b)) return {};
     if (guarded && (torch.requires_grad(a) || torch.requires_grad(b) || torch.is_watching())) {
@@ -253,7 +255,8 @@ struct Total {
     return data;
   }
 
-  // The result, or a null object where the call is not as simple as that. `guarded`: torch is asked.
+  // The result, or a null object where the call is not as simple as that. `guarded`: torch is
+  // asked.
   Object call(PyObject* x, bool guarded) {
     if (!torch.is_plain(x)) return {};
     if (guarded && (torch.requires_grad(x) || torch.is_watching())) return {};
@@ -293,8 +296,7 @@ struct Total {
 };
 
 struct TotalObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   Total* total;
   bool guarded;
 };
@@ -325,8 +327,12 @@ PyObject* total_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     Object self(type->tp_alloc(type, 0));
     if (!self) throw PythonError();
     auto& object = *reinterpret_cast<TotalObject*>(self.get());
-    object.total = new Total{TorchState(),     keep(rule_for),       keep(workspace_for),
-                             keep(empty_like), parse_dtypes(dtypes), {},
+    object.total = new Total{TorchState(),
+                             keep(rule_for),
+                             keep(workspace_for),
+                             keep(empty_like),
+                             parse_dtypes(dtypes),
+                             {},
                              {}};
     object.vectorcall = total_call;
     object.guarded = guarded != 0;
@@ -361,8 +367,7 @@ PyType_Spec total_spec{"cudademo._core.EagerTotal", sizeof(TotalObject), 0,
                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, total_slots};
 
 struct PairObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   Pair* pair;
   bool guarded;
 };
@@ -395,8 +400,9 @@ PyObject* pair_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     Object self(type->tp_alloc(type, 0));
     if (!self) throw PythonError();
     auto& object = *reinterpret_cast<PairObject*>(self.get());
-    object.pair = new Pair{TorchState(),       keep(kernel),       keep(streaming), keep(empty_like),
-                           parse_dtypes(dtypes), streaming_elements, block};
+    object.pair = new Pair{
+        TorchState(),       keep(kernel), keep(streaming), keep(empty_like), parse_dtypes(dtypes),
+        streaming_elements, block};
     object.vectorcall = pair_call;
     object.guarded = guarded != 0;
     return self.release();
@@ -417,10 +423,10 @@ PyMemberDef pair_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 PyType_Slot pair_slots[] = {
-    {Py_tp_doc,
-     const_cast<char*>("EagerPair(kernel, streaming, empty_like, dtypes, streaming_elements, block, "
-                       "guarded)\n\nCalled with two tensors: the result, or None where the call is "
-                       "not a simple one.")},
+    {Py_tp_doc, const_cast<char*>(
+                    "EagerPair(kernel, streaming, empty_like, dtypes, streaming_elements, block, "
+                    "guarded)\n\nCalled with two tensors: the result, or None where the call is "
+                    "not a simple one.")},
     {Py_tp_new, reinterpret_cast<void*>(pair_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(pair_dealloc)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},

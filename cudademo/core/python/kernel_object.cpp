@@ -1,9 +1,9 @@
-// kernel[grid, block] makes a Launcher, whose call runs no Python once the plan for its dtypes, block and device is
-// known. For an unknown one the subclass in Python is asked: KernelBase._resolve(dtypes, block, device) -> Plan.
+// kernel[grid, block] makes a Launcher, whose call runs no Python once the plan for its dtypes,
+// block and device is known. For an unknown one the subclass in Python is asked:
+// KernelBase._resolve(dtypes, block, device) -> Plan.
 #include "python/kernel_object.hpp"
 
 #include <pybind11/pybind11.h>
-
 #include <structmember.h>
 
 #include <array>
@@ -44,21 +44,19 @@ struct KnownPlan {
 };
 
 struct KernelState {
-  std::string name;                 // what errors call it before a specialisation is known
-  std::vector<std::size_t> bound;   // positions of the arguments whose dtypes specialise it
-  bool block_bound = false;         // the block specialises it too
-  std::vector<KnownPlan> plans;     // guarded by the GIL
+  std::string name;                // what errors call it before a specialisation is known
+  std::vector<std::size_t> bound;  // positions of the arguments whose dtypes specialise it
+  bool block_bound = false;        // the block specialises it too
+  std::vector<KnownPlan> plans;    // guarded by the GIL
   std::size_t recent = 0;
 };
 
 struct KernelObject {
-  PyObject_HEAD
-  KernelState* state;
+  PyObject_HEAD KernelState* state;
 };
 
 struct LauncherObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   KernelObject* kernel;  // owned
   LaunchConfig config;
 };
@@ -124,10 +122,11 @@ std::string plural(std::size_t count, const char* noun) {
 // ---- kernel[grid, block] ----
 
 [[noreturn]] void bad_subscript(const KernelState& kernel, std::string got) {
-  throw ArgumentError(kernel.name, -1,
-                      "kernel[grid, block] or kernel[grid, block, shared_bytes], where grid and block are "
-                      "an int or a tuple of up to three",
-                      std::move(got));
+  throw ArgumentError(
+      kernel.name, -1,
+      "kernel[grid, block] or kernel[grid, block, shared_bytes], where grid and block are "
+      "an int or a tuple of up to three",
+      std::move(got));
 }
 
 std::int64_t dimension(const KernelState& kernel, PyObject* value) {
@@ -149,7 +148,8 @@ std::int64_t dimension(const KernelState& kernel, PyObject* value) {
                     driver::error_invalid_value, "CUDA_ERROR_INVALID_VALUE");
 }
 
-// The limits are those of every GPU since compute capability 3.0 (CUDA Programming Guide, technical specifications).
+// The limits are those of every GPU since compute capability 3.0 (CUDA Programming Guide, technical
+// specifications).
 Dim3 parse_dim(const KernelState& kernel, PyObject* value, const char* what, const Dim3& limits,
                std::int64_t least) {
   std::array<std::int64_t, 3> numbers{1, 1, 1};
@@ -287,10 +287,10 @@ int common_device(const Call& call, Array* arrays) {
       first = i;
       continue;
     }
-    throw ArgumentError(call.kernel.name, static_cast<int>(i),
-                        "an array on cuda:" + std::to_string(device) + ", as argument " +
-                            std::to_string(first),
-                        describe(call.arguments[i], arrays[i]));
+    throw ArgumentError(
+        call.kernel.name, static_cast<int>(i),
+        "an array on cuda:" + std::to_string(device) + ", as argument " + std::to_string(first),
+        describe(call.arguments[i], arrays[i]));
   }
   return device;
 }
@@ -318,18 +318,21 @@ PlanKey key_of(const Call& call, const LaunchConfig& config, int device, Array* 
 }
 
 std::string expected_array(const Parameter& parameter, int device) {
-  return declaration(parameter) + ": a " + names(parameter.accepts) + " array on cuda:" + std::to_string(device);
+  return declaration(parameter) + ": a " + names(parameter.accepts) +
+         " array on cuda:" + std::to_string(device);
 }
 
 // The address that goes into a pointer's slot.
-void* pointer_argument(PyObject* value, const Array& array, const Parameter& parameter, int device) {
+void* pointer_argument(PyObject* value, const Array& array, const Parameter& parameter,
+                       int device) {
   if (array.place != Array::Place::device) {
     if (value == Py_None) return nullptr;
     void* address = nullptr;
     if (array.place == Array::Place::none && raw_pointer(value, address)) return address;
     throw Unfit{expected_array(parameter, device)};
   }
-  if ((parameter.accepts & set_of(array.dtype)) == 0) throw Unfit{expected_array(parameter, device)};
+  if ((parameter.accepts & set_of(array.dtype)) == 0)
+    throw Unfit{expected_array(parameter, device)};
   if (array.data == nullptr && array.elements != 0) {
     throw Unfit{expected_array(parameter, device) +
                 " with memory behind it: this one is freed, or has none (meta, FakeTensor)"};
@@ -339,7 +342,8 @@ void* pointer_argument(PyObject* value, const Array& array, const Parameter& par
                 std::to_string(parameter.alignment) + " bytes: this one is a view in between"};
   }
   if (parameter.writes && array.read_only) {
-    throw Unfit{expected_array(parameter, device) + " that may be written to: this one is read-only"};
+    throw Unfit{expected_array(parameter, device) +
+                " that may be written to: this one is read-only"};
   }
   return array.data;
 }
@@ -359,7 +363,8 @@ void* pack(PyObject* value, const Array& array, const Parameter& parameter, int 
       }
       convert_scalar(value, parameter, slot.bytes);
       return slot.bytes;
-    case Parameter::Kind::bytes: return views.add(value, parameter);
+    case Parameter::Kind::bytes:
+      return views.add(value, parameter);
   }
   return nullptr;
 }

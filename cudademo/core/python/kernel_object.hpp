@@ -7,11 +7,12 @@
 
 namespace cudademo {
 
-// Adds the types KernelBase and Launcher to a module. Returns -1 with a Python error set on failure.
+// Adds the types KernelBase and Launcher to a module. Returns -1 with a Python error set on
+// failure.
 int add_kernel_types(PyObject* module);
 
-// For callables of the core: the plan of a KernelBase whose bound argument, if any, has this dtype. Made now if need be,
-// but not while `stream` is being captured. Throws as a launch does.
+// For callables of the core: the plan of a KernelBase whose bound argument, if any, has this dtype.
+// Made now if need be, but not while `stream` is being captured. Throws as a launch does.
 Plan& plan_of(PyObject* kernel, Dtype dtype, int device, driver::Stream stream);
 
 // Launches with the GIL released: the driver blocks while its queue is full.

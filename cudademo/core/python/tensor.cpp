@@ -53,8 +53,8 @@ bool is_torch_type(PyObject* type) {
   return result == 1;
 }
 
-// A subclass of torch.Tensor that dispatches by itself, such as FakeTensor or DTensor: whatever memory it has is not its
-// own, and to ask for it makes torch warn.
+// A subclass of torch.Tensor that dispatches by itself, such as FakeTensor or DTensor: whatever
+// memory it has is not its own, and to ask for it makes torch warn.
 bool is_wrapper(PyObject* type) {
   const Object base = attribute_or_none(torch_module(), "Tensor");
   const Object usual = base ? attribute_or_none(base.get(), "__torch_dispatch__") : Object();
@@ -105,8 +105,7 @@ const ArrayType& array_type(PyTypeObject* type) {
 // A scalar of Python's own, which is never an array.
 bool is_plain(PyObject* object) {
   const PyTypeObject* type = Py_TYPE(object);
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
-         object == Py_None;
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || object == Py_None;
 }
 
 // The text of the Python error that is set, which is cleared.
@@ -145,8 +144,8 @@ void refuse_lazy(PyObject* object, Dtype dtype) {
                 " tensor (resolve_conj() and resolve_neg() give one with its numbers in memory)"};
 }
 
-// True for a real tensor whose last dimension is dense. Such a one is not lazy: the negative bit comes with the
-// imaginary part of a conjugated tensor, whose strides are even.
+// True for a real tensor whose last dimension is dense. Such a one is not lazy: the negative bit
+// comes with the imaginary part of a conjugated tensor, whose strides are even.
 bool is_surely_eager(const dlpack::Tensor& tensor, Dtype dtype) {
   if (is_complex(dtype) || tensor.ndim == 0 || tensor.strides == nullptr) return false;
   return tensor.strides[tensor.ndim - 1] == 1 && tensor.shape[tensor.ndim - 1] > 1;
@@ -159,10 +158,10 @@ Array read(const dlpack::Tensor& tensor) {
   array.elements = 1;
   for (std::int32_t i = 0; i < tensor.ndim; ++i) array.elements *= tensor.shape[i];
   array.device = tensor.device.id;
-  array.place = tensor.device.type == dlpack::device_cuda ||
-                        tensor.device.type == dlpack::device_cuda_managed
-                    ? Array::Place::device
-                    : Array::Place::host;
+  array.place =
+      tensor.device.type == dlpack::device_cuda || tensor.device.type == dlpack::device_cuda_managed
+          ? Array::Place::device
+          : Array::Place::host;
   if (tensor.data != nullptr) array.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
   return array;
 }
@@ -192,8 +191,7 @@ driver::Stream torch_stream_by_name(int device) {
   PyObject* torch = torch_module();
   if (torch == nullptr) return nullptr;
   const Object core = attribute_or_none(torch, "_C");
-  const Object get =
-      core ? attribute_or_none(core.get(), "_cuda_getCurrentRawStream") : Object();
+  const Object get = core ? attribute_or_none(core.get(), "_cuda_getCurrentRawStream") : Object();
   if (!get) return nullptr;
   const Object value(PyObject_CallFunction(get.get(), "i", device));
   return as_stream(static_cast<std::uintptr_t>(as_integer(value)));
@@ -221,11 +219,16 @@ Array Borrower::borrow(PyObject* object) {
     case Access::none:  // its type says nothing; the object itself may
       if (PyObject_HasAttrString(object, "__cuda_array_interface__")) return from_interface(object);
       return {};
-    case Access::exchange: return from_exchange(object, *type.api, type.is_torch);
-    case Access::torch: return from_torch(object);
-    case Access::dlpack: return from_dlpack(object);
-    case Access::interface: return from_interface(object);
-    case Access::wrapper: throw Refused{type_name(object) + ", which has no memory of its own"};
+    case Access::exchange:
+      return from_exchange(object, *type.api, type.is_torch);
+    case Access::torch:
+      return from_torch(object);
+    case Access::dlpack:
+      return from_dlpack(object);
+    case Access::interface:
+      return from_interface(object);
+    case Access::wrapper:
+      throw Refused{type_name(object) + ", which has no memory of its own"};
   }
   return {};
 }
@@ -264,7 +267,8 @@ Array Borrower::from_torch(PyObject* object) {
   refuse_lazy(object, array.dtype);
   array.device = static_cast<int>(as_integer(call("get_device")));
   const Object address = call("data_ptr");
-  if (!address) throw Refused{type_name(object) + ", whose memory cannot be had: " + take_error_text()};
+  if (!address)
+    throw Refused{type_name(object) + ", whose memory cannot be had: " + take_error_text()};
   array.data = PyLong_AsVoidPtr(address.get());
   return array;
 }
@@ -412,10 +416,10 @@ std::string describe(PyObject* object, const Array& array) {
   }
   const std::string dtype(info(array.dtype).name);
   const std::string name = type_name(object);
-  const std::string what = name.find("Tensor") != std::string::npos ||
-                                   name.find("Parameter") != std::string::npos
-                               ? "tensor"
-                               : name;
+  const std::string what =
+      name.find("Tensor") != std::string::npos || name.find("Parameter") != std::string::npos
+          ? "tensor"
+          : name;
   if (array.place == Array::Place::host) {
     return (array.dtype == Dtype::unknown ? "" : dtype + " ") + what + " in the CPU's memory";
   }

@@ -14,7 +14,8 @@
 
 namespace cudademo {
 
-// What a launch needs to know of one argument. Without initialisers, so that an array of them costs nothing.
+// What a launch needs to know of one argument. Without initialisers, so that an array of them costs
+// nothing.
 struct Array {
   enum class Place : std::uint8_t {
     none,    // not an array
@@ -25,13 +26,13 @@ struct Array {
   Place place;
   Dtype dtype;
   bool read_only;
-  int device;             // the GPU's ordinal
+  int device;  // the GPU's ordinal
   std::int64_t elements;
-  void* data;             // of the first element; null where there are none
+  void* data;  // of the first element; null where there are none
 };
 
-// The tensor behind an object, by its owner's exchange table; nothing where it has no such table or refuses. It stays
-// valid while nobody changes the object.
+// The tensor behind an object, by its owner's exchange table; nothing where it has no such table or
+// refuses. It stays valid while nobody changes the object.
 std::optional<dlpack::Tensor> exchange_view(PyObject* object);
 
 // An object that is an array, but one that no kernel can take; `got` says what it is and why.
@@ -42,7 +43,8 @@ struct Refused {
 // Borrows arrays for one launch, and orders its stream after those who wrote them.
 class Borrower {
  public:
-  // `stream` is where the launch will go; null handle and `has_stream` false: torch's current stream.
+  // `stream` is where the launch will go; null handle and `has_stream` false: torch's current
+  // stream.
   Borrower() = default;
   explicit Borrower(driver::Stream stream) : stream_(stream), has_stream_(true) {}
   ~Borrower();
@@ -55,7 +57,8 @@ class Borrower {
   // The stream of the launch: the one given, else torch's current one on this device.
   driver::Stream stream(int device);
 
-  // Around a launch that took arrays of others than torch: their streams and ours wait for one another.
+  // Around a launch that took arrays of others than torch: their streams and ours wait for one
+  // another.
   bool has_producers() const noexcept { return !producers_.empty(); }
   void wait_for_producers(int device);
   void let_producers_wait(int device);
@@ -72,8 +75,8 @@ class Borrower {
   std::vector<PyObject*> capsules_;  // owned; they keep what was exported by __dlpack__
 };
 
-// A stream's handle, from an object of torch, CuPy, numba, of anyone with __cuda_stream__, or from an address.
-// `device` is set to the stream's device where the object knows it. Throws Refused.
+// A stream's handle, from an object of torch, CuPy, numba, of anyone with __cuda_stream__, or from
+// an address. `device` is set to the stream's device where the object knows it. Throws Refused.
 driver::Stream stream_handle(PyObject* object, int& device);
 
 // "a float32 tensor on cuda:0", "int 5": what an error says that it got.

@@ -1,0 +1,108 @@
+"""Finding NVRTC, remembering it, and choosing what to compile for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cudademo import ToolchainError, ToolchainWarning, compilation, toolchain
+
+
+@pytest.fixture
+def tools() -> toolchain.Toolchain:
+    return compilation.current_toolchain()
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python code in a process of its own, where the driver and NVRTC are not opened yet."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=os.environ["CUDADEMO_CACHE_DIR"] + "/..",  # not a checkout
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_nvrtc_is_found_without_a_library_path():
+    code = "from cudademo import toolchain; print(toolchain.current(None, None).version[0])"
+    assert int(run(code, LD_LIBRARY_PATH="").stdout) >= 12
+
+
+def test_what_is_remembered_opens_nothing(tmp_path):
+    code = (
+        "from pathlib import Path; from cudademo import toolchain, _core;"
+        f"toolchain.current(Path({str(tmp_path)!r}), None);"
+        "print(_core.loaded_library('libnvrtc.so'))"
+    )
+    first, second = run(code), run(code)
+    assert "libnvrtc" in first.stdout, first.stderr
+    assert second.stdout == "None\n"
+
+
+def test_a_library_named_but_not_there_is_an_error(monkeypatch):
+    monkeypatch.setenv("CUDADEMO_NVRTC", "/nowhere/libnvrtc.so.13")
+    with pytest.raises(ToolchainError, match="/nowhere/libnvrtc"):
+        toolchain.current(None, None)
+
+
+def test_a_missing_builtins_library_is_named_with_both_paths(tmp_path, tools):
+    copied = tmp_path / Path(tools.nvrtc).name
+    shutil.copyfile(tools.nvrtc, copied)
+    code = "from cudademo import toolchain; toolchain.current(None, None)"
+    text = run(code, CUDADEMO_NVRTC=str(copied)).stderr
+    assert f"{copied} needs libnvrtc-builtins.so" in text
+    assert str(copied.parent / "libnvrtc-builtins.so") in text
+
+
+def test_a_known_capability_is_compiled_to_a_cubin(tools):
+    assert toolchain.target(tools, (9, 0)) == ("sm_90", True)
+
+
+def test_a_capability_beyond_the_highest_is_clamped_with_one_warning(tools):
+    few = replace(tools, architectures=(75, 80, 90))
+    with pytest.warns(ToolchainWarning, match="does not know compute capability 99"):
+        assert toolchain.target(few, (99, 0)) == ("compute_90", False)
+    assert toolchain.target(few, (99, 0)) == ("compute_90", False)  # and no second warning
+
+
+def test_a_capability_below_the_lowest_is_an_error(tools):
+    with pytest.raises(ToolchainError, match=r"has 3\.5"):
+        toolchain.target(tools, (3, 5))
+
+
+def test_an_nvrtc_newer_than_the_driver_is_refused():
+    with pytest.raises(ToolchainError, match="newer than the driver"):
+        toolchain.current(None, (11, 8))
+
+
+def test_headers_belong_to_nvrtcs_version(tools):
+    folders = toolchain.include_dirs(tools)
+    assert toolchain.header_version(folders[0])[0] == tools.version[0]
+
+
+def test_include_folders_can_be_named(tools, monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDADEMO_INCLUDE", str(tmp_path))
+    assert toolchain.include_dirs(tools) == [tmp_path]
+
+
+def test_no_driver_is_a_toolchain_error_that_says_so():
+    code = "from cudademo import _core; _core.driver_version()"
+    text = run(code, CUDADEMO_DRIVER="/nowhere/libcuda.so.1").stderr
+    assert "ToolchainError: no CUDA driver" in text
+
+
+def test_import_touches_neither_driver_nor_nvrtc_nor_torch():
+    code = (
+        "import sys, cudademo; from cudademo import _core;"
+        "print(_core.loaded_library('libcuda.'), _core.loaded_library('libnvrtc'),"
+        "'torch' in sys.modules)"
+    )
+    assert run(code).stdout.split() == ["None", "None", "False"]
