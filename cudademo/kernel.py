@@ -335,7 +335,8 @@ class Kernel(_core.KernelBase):
         specialisation.check(self._name, merged)
         open_names = specialisation.free(merged)
         if not open_names:
-            return self._compile(specialisation.specialise(self._name, merged), None)
+            special = specialisation.specialise(self._name, merged)
+            return self._compile(special, compilation.first_capability())
         if not bindings and self._variants:
             return next(reversed(self._variants.values()))
         raise Error(

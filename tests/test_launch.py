@@ -394,6 +394,13 @@ def test_each_dtype_and_each_block_is_a_variant_of_its_own(stub):
     assert names == ["k<float, 32>", "k<double, 32>", "k<float, 64>"]
 
 
+def test_looking_at_a_launched_kernel_makes_no_second_variant(stub):
+    kernel = make("float* p", name="looked_at")
+    kernel[1, 1](DeviceArray())
+    assert ".entry looked_at" in kernel.ptx()
+    assert len(kernel.variants) == 1
+
+
 def test_block_dim_counts_threads_and_has_axes(stub):
     source = "template <int B, int Y> __global__ void k(float* x) {}"
     kernel = cudademo.kernel(source, "k<B, Y>", B=cudademo.block_dim, Y=cudademo.block_dim.y)
