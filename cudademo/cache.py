@@ -14,6 +14,7 @@ from pathlib import Path
 
 from . import _core
 from .errors import CacheWarning
+from .files import write_atomically
 
 _warned: set[str] = set()
 _warned_guard = threading.Lock()
@@ -73,11 +74,8 @@ def keep_source(text: str) -> Path | None:
     path = base / "sources" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.cu"
     if path.exists():
         return path
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text)
-        temporary.replace(path)
+        write_atomically(path, text)
     except OSError as error:
         _warn(f"sources are not kept in {base}: {error.strerror}")
         return None

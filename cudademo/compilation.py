@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import _core, cache, diagnostics, headers, toolchain
-from .errors import CompileError, Error, ToolchainError
+from .errors import CompileError, Error
 
 DEFAULT_ARCHITECTURE = "sm_90"
 _KEY_FORMAT = b"cudademo key 1"
@@ -123,14 +123,17 @@ def compiled(
         ToolchainError: there is no NVRTC, or none that fits the driver and the device.
     """
     started = time.perf_counter()
-    job = _Job(source, tuple(sorted(set(kernels))), tuple(type_headers), capability)
-    try:
+
+    def attempt() -> Compiled:
+        job = _Job(source, tuple(sorted(set(kernels))), tuple(type_headers), capability)
         return _once(job.digest, lambda: job.run(started))
+
+    try:
+        return attempt()
     except toolchain.StaleToolchainError:  # NVRTC was there when it was remembered
         toolchain.forget(cache.folder(), _driver_version())
         current_toolchain.cache_clear()
-        again = _Job(source, tuple(sorted(set(kernels))), tuple(type_headers), capability)
-        return _once(again.digest, lambda: again.run(started))
+        return attempt()
 
 
 def first_capability() -> tuple[int, int] | None:
@@ -305,14 +308,3 @@ def _once(digest: str, make: Callable[[], Compiled]) -> Compiled:
         del _pending[digest]
     mine.set_result(result)
     return result
-
-
-__all__ = [
-    "Compiled",
-    "Source",
-    "ToolchainError",
-    "compiled",
-    "current_toolchain",
-    "first_capability",
-    "make_source",
-]

@@ -79,16 +79,9 @@ def _torch() -> Check:
     cuda = torch.version.cuda
     text = f"{torch.__version__}, " + (f"built for CUDA {cuda}" if cuda else "without CUDA")
     remedy = ""
-    if cuda is None and _has_device():
+    if cuda is None and compilation.first_capability() is not None:
         remedy = "install a build of torch with CUDA: https://pytorch.org/get-started/locally"
     return Check("torch", text, remedy)
-
-
-def _has_device() -> bool:
-    try:
-        return bool(_core.devices())
-    except Error:
-        return False
 
 
 def _nvrtc() -> Iterator[Check]:

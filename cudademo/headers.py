@@ -8,6 +8,7 @@ the outcome is remembered, for as long as their files are the same.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .toolchain import write_atomically
+from .files import write_atomically
 
 _INCLUDE = re.compile(
     r"(?:#|%:|\?\?=)(?:\s|/\*.*?\*/)*include(?:_next)?(?:\s|/\*.*?\*/)*"
@@ -34,13 +35,11 @@ class Scan:
         digest: over the names and contents of all of it.
         headers: stand-ins for standard headers, by the name that they are included under.
         uses_toolkit: True where CUDA's own folders must be searched.
-        missing: names that no folder has.
     """
 
     digest: str
     headers: dict[str, str]
     uses_toolkit: bool
-    missing: tuple[str, ...]
 
 
 def scan(
@@ -63,7 +62,7 @@ def scan(
         memo_dir: where the digests of CUDA's headers are remembered; None remembers nothing.
     """
     if "include" not in source:
-        return Scan("", {}, False, ())
+        return Scan("", {}, False)
     folders = ([origin_dir] if origin_dir else []) + list(include_dirs)
     walk = _Walk(folders, headers)
     walk.follow(source, origin_dir)
@@ -73,15 +72,10 @@ def scan(
     digest = hashlib.sha256()
     for part in sorted(walk.parts) + sorted(used.items()):
         _add(digest, *part)
-    toolkit = sorted(walk.outside)
-    missing: list[str] = []
-    if toolkit:
-        for name in toolkit:
-            found = _toolkit_digest(name, toolkit_dirs(), walk, memo_dir)
-            if found is None:
-                missing.append(name)
-            _add(digest, name, found or "missing")
-    return Scan(digest.hexdigest(), used, bool(toolkit), tuple(missing))
+    searched = toolkit_dirs() if walk.outside else []
+    for name in sorted(walk.outside):
+        _add(digest, name, _toolkit_digest(name, searched, walk, memo_dir) or "missing")
+    return Scan(digest.hexdigest(), used, bool(walk.outside))
 
 
 def hint(name: str, toolkit_dirs: Callable[[], list[Path]]) -> str:
@@ -214,7 +208,8 @@ def _toolkit_digest(
     known = _recall(memo, walk)
     if known:
         return known
-    files: dict[str, Path] = {}
+    roots = [folder.resolve() for folder in folders]
+    files: dict[str, tuple[Path, str]] = {}  # by the name below its root
     waiting: list[tuple[str, Path | None]] = [(name, None)]
     tried: set[tuple[str, Path | None]] = set()
     digest = hashlib.sha256()
@@ -228,9 +223,9 @@ def _toolkit_digest(
             text = _read(path)
             if text is None:
                 continue
-            relative = _relative(path, folders)
+            relative = _relative(path, roots)
             if relative not in files:
-                files[relative] = path
+                files[relative] = (path, text)
                 for include, quoted in _includes(text):
                     if include:
                         waiting.append((include, path.parent if quoted else None))
@@ -238,12 +233,13 @@ def _toolkit_digest(
     if not files:
         return None
     for relative in sorted(files):
-        _add(digest, relative, _read(files[relative]) or "")
+        _add(digest, relative, files[relative][1])
     if memo:
         names = sorted({wanted.split("/", 1)[0] for wanted, _ in tried})
-        stats = {str(path): _stat(path) for path in files.values()}
+        stats = {str(path): _stat(path) for path, _ in files.values()}
         memo_text = json.dumps({"digest": digest.hexdigest(), "names": names, "files": stats})
-        write_atomically(memo, memo_text)
+        with contextlib.suppress(OSError):  # the next process reads them again
+            write_atomically(memo, memo_text)
     return digest.hexdigest()
 
 
@@ -267,11 +263,11 @@ def _stat(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _relative(path: Path, folders: list[Path]) -> str:
+def _relative(path: Path, roots: list[Path]) -> str:
     resolved = path.resolve()
-    for folder in folders:
-        if resolved.is_relative_to(folder.resolve()):
-            return str(resolved.relative_to(folder.resolve()))
+    for root in roots:
+        if resolved.is_relative_to(root):
+            return str(resolved.relative_to(root))
     return path.name
 
 
@@ -322,68 +318,14 @@ typedef unsigned long long uint_fast64_t, uint_least64_t;
 """
 
 _MATH = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cbrt",
-    "ceil",
-    "copysign",
-    "cos",
-    "cosh",
-    "erf",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "fabs",
-    "fdim",
-    "floor",
-    "fma",
-    "fmax",
-    "fmin",
-    "fmod",
-    "frexp",
-    "hypot",
-    "ilogb",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "ldexp",
-    "lgamma",
-    "llrint",
-    "llround",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "logb",
-    "lrint",
-    "lround",
-    "modf",
-    "nan",
-    "nearbyint",
-    "nextafter",
-    "pow",
-    "remainder",
-    "remquo",
-    "rint",
-    "round",
-    "scalbln",
-    "scalbn",
-    "signbit",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "tgamma",
-    "trunc",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign",
+    "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma",
+    "fmax", "fmin", "fmod", "frexp", "hypot", "ilogb", "isfinite", "isinf", "isnan", "ldexp",
+    "lgamma", "llrint", "llround", "log", "log10", "log1p", "log2", "logb", "lrint", "lround",
+    "modf", "nan", "nearbyint", "nextafter", "pow", "remainder", "remquo", "rint", "round",
+    "scalbln", "scalbn", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
     "abs",
-]
+]  # fmt: skip
 
 
 def _in_std(names: Iterable[str]) -> str:

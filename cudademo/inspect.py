@@ -7,9 +7,9 @@ import re
 import shutil
 import subprocess
 import tempfile
-from pathlib import Path
 
 from .errors import ToolchainError
+from .toolchain import toolkit_roots
 
 _TOOLS = (("nvdisasm", ["--print-code"]), ("cuobjdump", ["--dump-sass"]))
 
@@ -47,14 +47,13 @@ def entry_line(ptx: str, lowered_name: str) -> str:
 
 @functools.cache
 def _tool() -> tuple[str, list[str]]:
-    folders = [Path("/usr/local/cuda/bin")]
     for name, options in _TOOLS:
         found = shutil.which(name) or _by_pathfinder(name)
         if found:
             return found, options
-        for folder in folders:
-            if (folder / name).exists():
-                return str(folder / name), options
+        for root in toolkit_roots():
+            if (root / "bin" / name).exists():
+                return str(root / "bin" / name), options
     raise ToolchainError(
         "no disassembler: nvdisasm or cuobjdump is needed; "
         "both come with the CUDA toolkit: pip install nvidia-cuda-nvdisasm or nvidia-cuda-cuobjdump"

@@ -116,7 +116,7 @@ def _cpp(name: str, value: Binding) -> tuple[str, str]:
         return ("true" if value else "false"), ""
     if isinstance(value, (int, str)):
         return str(value), ""
-    dtype = value.name if isinstance(value, DtypeName) else _torch_name(value)
+    dtype = value.name if isinstance(value, DtypeName) else torch_name(value)
     if dtype:
         cpp_type, header = _core.cpp_type(dtype)
         if cpp_type:
@@ -128,7 +128,7 @@ def _cpp(name: str, value: Binding) -> tuple[str, str]:
     )
 
 
-def _torch_name(value: object) -> str:
+def torch_name(value: object) -> str:
     """`float32` for torch.float32; '' for what is no dtype."""
     kind, _, name = str(value).partition(".")
     return name if kind == "torch" and type(value).__name__ == "dtype" else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 
@@ -39,3 +40,14 @@ def collapse(
     if not sizes:
         return [1], [[1] for _ in strides]
     return sizes, merged
+
+
+def layout(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> bytes:
+    """The bytes of a `Layout<Dims, Arrays>` of kernels/layout.cuh."""
+    numbers = [*sizes, *(stride for array in strides for stride in array)]
+    return struct.pack(f"{len(numbers)}q", *numbers)
+
+
+def index_type(elements: int) -> str:
+    """The C++ type that numbers this many elements; the narrow one divides faster."""
+    return "unsigned" if elements < 1 << 31 else "unsigned long long"

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import functools
-import struct
 from typing import Any
 
 import torch
-from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
-from torch.autograd import forward_ad
 
-from . import _core, resources
+from . import _core, plain, resources
 from .kernel import Kernel, Module, ceil_div, load
-from .specialisation import dtype_of
+from .specialisation import dtype_of, torch_name
+from .strides import collapse, index_type, layout
 
 _BLOCK = 128
 # Larger arrays than this many elements do not stay in the L2 cache: they are streamed through it.
 _STREAMING_ELEMENTS = 1 << 23
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 def eager(a: Any, b: Any) -> torch.Tensor | None:
     """The sum, for plain CUDA tensors outside of all transforms and tracing; else None."""
-    if type(a) not in _TENSORS or type(b) not in _TENSORS:
+    if not plain.are_plain(a, b):
         return None
-    if not (a.is_cuda and b.is_cuda) or _len_torch_dispatch_stack():
-        return None
-    if _are_functorch_transforms_active():
-        return None
-    if (
-        (a.requires_grad or b.requires_grad) and torch.is_grad_enabled()
-    ) or forward_ad._current_level >= 0:
+    if plain.derive(a, b):
         return _apply(a, b)  # type: ignore[no-any-return, no-untyped-call]
     return forward(a, b)
 
@@ -47,7 +38,7 @@ def _make_quick(guarded: bool) -> _core.EagerPair:
         _dense_kernel(True, False),
         _dense_kernel(True, True),
         torch.empty_like,
-        tuple(str(dtype).removeprefix("torch.") for dtype in _ADDED),
+        tuple(torch_name(dtype) for dtype in _ADDED),
         _STREAMING_ELEMENTS,
         _BLOCK,
         guarded,
@@ -94,16 +85,13 @@ def _forward_any(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _launch_strided(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    from .strides import collapse
-
-    sizes, strides = collapse(out.shape, [out.stride(), a.stride(), b.stride()])
+    sizes, merged = collapse(out.shape, [out.stride(), a.stride(), b.stride()])
     n = out.numel()
-    if strides == [[1], [1], [1]] and a.dtype is b.dtype is out.dtype:
+    if merged == [[1], [1], [1]] and a.dtype is b.dtype is out.dtype:
         _launch_dense(a, b, out, n, _pack_size(out.dtype))
         return
-    layout = struct.pack(f"{4 * len(sizes)}q", *sizes, *(s for array in strides for s in array))
-    kernel = _strided_kernel(len(sizes), n < 1 << 31)
-    kernel[ceil_div(n, _BLOCK), _BLOCK](a, b, out, layout, n)
+    kernel = _strided_kernel(len(sizes), index_type(n))
+    kernel[ceil_div(n, _BLOCK), _BLOCK](a, b, out, layout(sizes, merged), n)
 
 
 def _output_like(
@@ -172,13 +160,13 @@ def _dense_kernel(aligned: bool, streaming: bool) -> Kernel:
 
 
 @functools.cache
-def _strided_kernel(dims: int, narrow: bool) -> Kernel:
+def _strided_kernel(dims: int, index: str) -> Kernel:
     return _module().kernel(
         "sum_double_strided<C, A, B, Index, Dims>",
         C=dtype_of(2),
         A=dtype_of(0),
         B=dtype_of(1),
-        Index="unsigned" if narrow else "unsigned long long",
+        Index=index,
         Dims=dims,
     )
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import struct
 from typing import Any, NamedTuple
 
 import torch
-from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
-from torch.autograd import forward_ad
 
-from . import _core, resources, strides, workspace
+from . import _core, plain, resources, workspace
 from .kernel import Kernel, Module, ceil_div, load
-from .specialisation import dtype_of
+from .specialisation import Binding, dtype_of, torch_name
+from .strides import collapse, index_type, layout
 
 # Measured on an H200: up to this many elements one block is the fastest.
 _ONE_BLOCK_ELEMENTS = 1 << 14
@@ -22,7 +20,6 @@ _PACKS_PER_BLOCK = 1024  # two for each thread
 _BLOCKS_PER_MULTIPROCESSOR = 8
 # Larger arrays than this many elements do not stay in the L2 cache: they are streamed through it.
 _STREAMING_ELEMENTS = 1 << 23
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 class _Types(NamedTuple):
@@ -57,11 +54,9 @@ _TYPES = {
 
 def eager(x: Any) -> torch.Tensor | None:
     """The sum, for a plain CUDA tensor outside of all transforms and tracing; else None."""
-    if type(x) not in _TENSORS or not x.is_cuda or _len_torch_dispatch_stack():
+    if not plain.are_plain(x):
         return None
-    if _are_functorch_transforms_active():
-        return None
-    if (x.requires_grad and torch.is_grad_enabled()) or forward_ad._current_level >= 0:
+    if plain.derive(x):
         return _apply(x)  # type: ignore[no-any-return, no-untyped-call]
     return forward(x)
 
@@ -98,7 +93,7 @@ def _make_quick(guarded: bool) -> _core.EagerTotal:
         _rule,
         lambda device: _workspace(torch.device("cuda", device)),
         torch.empty_like,
-        tuple(_name(dtype) for dtype, types in _TYPES.items() if types.components == 1),
+        tuple(torch_name(dtype) for dtype, types in _TYPES.items() if types.components == 1),
         guarded,
     )
 
@@ -121,34 +116,32 @@ def _rule(dtype: str, device: int) -> tuple[Any, ...]:
     )
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 def _launch_dense(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -> None:
-    if n <= _ONE_BLOCK_ELEMENTS:
-        block, grid = _ONE_BLOCK, 1
-    else:
-        block = _BLOCK
+    block, grid = _block(n), 1
+    if block == _BLOCK:
         grid = min(ceil_div(n * x.element_size(), 16 * _PACKS_PER_BLOCK), _most_blocks(x.device))
     kernel = _dense_kernel(types, block, n >= _STREAMING_ELEMENTS)
     with torch.cuda.device(x.device):
         kernel[grid, block](x, n, out, _workspace(x.device))
 
 
+def _block(n: int) -> int:
+    """Threads in a block for this many values; the larger block is then the only one."""
+    return _ONE_BLOCK if n <= _ONE_BLOCK_ELEMENTS else _BLOCK
+
+
 def _launch_strided(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -> None:
     shape, stride = x.shape, x.stride()
     if types.components == 2:  # the kernel counts in whole complex numbers
         shape, stride = shape[:-1], tuple(s // 2 for s in stride[:-1])
-    sizes, merged = strides.collapse(shape, [stride])
+    sizes, merged = collapse(shape, [stride])
     if merged == [[1]]:
         _launch_dense(x, n * types.components, out, types)
         return
-    kernel = _strided_kernel(types, len(sizes), n < 1 << 31)
-    layout = struct.pack(f"{2 * len(sizes)}q", *sizes, *merged[0])
+    kernel = _strided_kernel(types, len(sizes), index_type(n))
     grid = min(ceil_div(n, _BLOCK), _most_blocks(x.device))
     with torch.cuda.device(x.device):
-        kernel[grid, _BLOCK](x, layout, n, out, _workspace(x.device))
+        kernel[grid, _BLOCK](x, layout(sizes, merged), n, out, _workspace(x.device))
 
 
 @functools.cache
@@ -164,8 +157,8 @@ def _workspace(device: torch.device) -> torch.Tensor:
 
 def kernel_for(x: torch.Tensor) -> Kernel:
     """The kernel that sums dense real tensors like `x`, specialised for its dtype."""
-    block = _ONE_BLOCK if x.numel() <= _ONE_BLOCK_ELEMENTS else _BLOCK
-    kernel = _dense_kernel(_TYPES[x.dtype], block, x.numel() >= _STREAMING_ELEMENTS)
+    n = x.numel()
+    kernel = _dense_kernel(_TYPES[x.dtype], _block(n), n >= _STREAMING_ELEMENTS)
     return kernel if x.is_cuda else kernel.specialize(T=x.dtype)
 
 
@@ -176,29 +169,23 @@ def _module() -> Module:
 
 @functools.cache
 def _dense_kernel(types: _Types, block: int, streaming: bool) -> Kernel:
-    return _module().kernel(
-        "sum_single<T, Sum, Out, Components, Block, Streaming>",
-        T=dtype_of(0),
-        Sum=types.sum,
-        Out=types.out,
-        Components=types.components,
-        Block=block,
-        Streaming=streaming,
-    )
+    return _kernel("sum_single", types, Block=block, Streaming=streaming)
 
 
 @functools.cache
-def _strided_kernel(types: _Types, dims: int, narrow: bool) -> Kernel:
-    return _module().kernel(
-        "sum_single_strided<T, Sum, Out, Components, Block, Index, Dims>",
-        T=dtype_of(0),
-        Sum=types.sum,
-        Out=types.out,
-        Components=types.components,
-        Block=_BLOCK,
-        Index="unsigned" if narrow else "unsigned long long",
-        Dims=dims,
-    )
+def _strided_kernel(types: _Types, dims: int, index: str) -> Kernel:
+    return _kernel("sum_single_strided", types, Block=_BLOCK, Index=index, Dims=dims)
+
+
+def _kernel(name: str, types: _Types, **more: int | str) -> Kernel:
+    """A kernel of the file, whose first four parameters are the types, in order."""
+    first: dict[str, Binding] = {
+        "T": dtype_of(0),
+        "Sum": types.sum,
+        "Out": types.out,
+        "Components": types.components,
+    }
+    return _module().kernel(f"{name}<{', '.join([*first, *more])}>", **first, **more)
 
 
 quick = _make_quick(guarded=True)

@@ -7,6 +7,7 @@ process whose kernels are all cached opens no NVRTC and searches for nothing.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -23,6 +24,7 @@ from typing import Any
 
 from . import _core
 from .errors import ToolchainError, ToolchainWarning
+from .files import write_atomically
 
 _INSTALL = {12: "pip install 'cudademo[cu12]'", 13: "pip install 'cudademo[cu13]'"}
 _ENVIRONMENT = ("CUDADEMO_NVRTC", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "LD_LIBRARY_PATH")
@@ -199,6 +201,14 @@ def header_version(folder: Path) -> tuple[int, int] | None:
     return (int(match[1]) // 1000, int(match[1]) % 1000 // 10) if match else None
 
 
+def toolkit_roots() -> list[Path]:
+    """Where a CUDA toolkit may be installed, the likeliest first."""
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
+    nvcc = shutil.which("nvcc")
+    roots += [str(Path(nvcc).resolve().parent.parent)] if nvcc else []
+    return [*(Path(root) for root in roots if root), _USUAL_TOOLKIT]
+
+
 def _named_or_loaded() -> tuple[str, str]:
     named = os.environ.get("CUDADEMO_NVRTC")
     if named:
@@ -294,18 +304,8 @@ def _remember(file: Path | None, toolchain: Toolchain) -> None:
     if file is None:
         return
     memo: dict[str, Any] = {**asdict(toolchain), "identity": _identity(toolchain.nvrtc)}
-    write_atomically(file, json.dumps(memo))
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file that others see whole or not at all; a fault leaves it unwritten."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text)
-        temporary.replace(path)
-    except OSError:
-        return
+    with contextlib.suppress(OSError):  # the next process searches again
+        write_atomically(file, json.dumps(memo))
 
 
 def _build_id(path: Path) -> str:
@@ -353,10 +353,7 @@ def _own_tree(toolchain: Toolchain) -> list[Path]:
 
 
 def _toolkits() -> list[Path]:
-    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
-    nvcc = shutil.which("nvcc")
-    roots += [str(Path(nvcc).resolve().parent.parent)] if nvcc else []
-    return [Path(root) / "include" for root in roots if root] + [_USUAL_TOOLKIT / "include"]
+    return [root / "include" for root in toolkit_roots()]
 
 
 def _found_by_pathfinder(name: str) -> list[Path]:

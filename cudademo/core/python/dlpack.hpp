@@ -36,6 +36,21 @@ struct Tensor {
   std::uint64_t byte_offset;
 };
 
+inline std::int64_t elements(const Tensor& tensor) {
+  std::int64_t count = 1;
+  for (std::int32_t i = 0; i < tensor.ndim; ++i) count *= tensor.shape[i];
+  return count;
+}
+
+// The address of the first element; null where there is no memory.
+inline void* data_of(const Tensor& tensor) {
+  return tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
+}
+
+inline bool is_on_cuda(const Tensor& tensor) {
+  return tensor.device.type == device_cuda || tensor.device.type == device_cuda_managed;
+}
+
 // In a capsule named "dltensor".
 struct ManagedTensor {
   Tensor tensor;

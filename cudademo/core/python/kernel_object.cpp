@@ -52,11 +52,13 @@ struct KernelState {
 };
 
 struct KernelObject {
-  PyObject_HEAD KernelState* state;
+  PyObject ob_base;
+  KernelState* state;
 };
 
 struct LauncherObject {
-  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject ob_base;
+  vectorcallfunc vectorcall;
   KernelObject* kernel;  // owned
   LaunchConfig config;
 };

@@ -30,6 +30,12 @@ class Object {
   PyObject* object_ = nullptr;
 };
 
+// A new reference to an object that is somebody else's.
+inline Object keep(PyObject* borrowed) {
+  Py_INCREF(borrowed);
+  return Object(borrowed);
+}
+
 // An attribute, or nothing where there is none; no error stays set.
 inline Object attribute_or_none(PyObject* object, const char* name) {
   Object value(PyObject_GetAttrString(object, name));

@@ -153,16 +153,11 @@ bool is_surely_eager(const dlpack::Tensor& tensor, Dtype dtype) {
 
 Array read(const dlpack::Tensor& tensor) {
   Array array{};
-  array.dtype = tensor.dtype.lanes == 1 ? dtype_from_dlpack(tensor.dtype.code, tensor.dtype.bits)
-                                        : Dtype::unknown;
-  array.elements = 1;
-  for (std::int32_t i = 0; i < tensor.ndim; ++i) array.elements *= tensor.shape[i];
+  array.dtype = dtype_of(tensor);
+  array.elements = dlpack::elements(tensor);
   array.device = tensor.device.id;
-  array.place =
-      tensor.device.type == dlpack::device_cuda || tensor.device.type == dlpack::device_cuda_managed
-          ? Array::Place::device
-          : Array::Place::host;
-  if (tensor.data != nullptr) array.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  array.place = dlpack::is_on_cuda(tensor) ? Array::Place::device : Array::Place::host;
+  array.data = dlpack::data_of(tensor);
   return array;
 }
 
@@ -198,6 +193,11 @@ driver::Stream torch_stream_by_name(int device) {
 }
 
 }  // namespace
+
+Dtype dtype_of(const dlpack::Tensor& tensor) {
+  if (tensor.dtype.lanes != 1) return Dtype::unknown;
+  return dtype_from_dlpack(tensor.dtype.code, tensor.dtype.bits);
+}
 
 std::optional<dlpack::Tensor> exchange_view(PyObject* object) {
   const ArrayType& type = array_type(Py_TYPE(object));

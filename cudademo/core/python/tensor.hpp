@@ -31,6 +31,9 @@ struct Array {
   void* data;  // of the first element; null where there are none
 };
 
+// The dtype of a tensor's elements; unknown for vectors of several lanes.
+Dtype dtype_of(const dlpack::Tensor& tensor);
+
 // The tensor behind an object, by its owner's exchange table; nothing where it has no such table or
 // refuses. It stays valid while nobody changes the object.
 std::optional<dlpack::Tensor> exchange_view(PyObject* object);
