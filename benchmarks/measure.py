@@ -171,7 +171,7 @@ def captured(body: Callable[[int], object], repeats: int, distinct: int) -> Time
     `body(i)` runs on torch's current stream. It is run once for each of its `distinct` inputs
     before the capture, so that nothing is compiled, loaded or first allocated inside it.
     """
-    stream = torch.cuda.Stream()
+    stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for i in range(distinct):
@@ -181,8 +181,8 @@ def captured(body: Callable[[int], object], repeats: int, distinct: int) -> Time
     with torch.cuda.graph(graph, stream=stream):
         for i in range(repeats):
             body(i)
-    start = torch.cuda.Event(enable_timing=True)
-    end = torch.cuda.Event(enable_timing=True)
+    start = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
     def timed() -> float:
         with torch.cuda.stream(stream):

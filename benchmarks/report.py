@@ -1,0 +1,244 @@
+"""What a run measured: its header and rows, as JSON, as tables, and as pictures."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import peers
+import torch
+from measure import Missing, Row
+
+_PACKAGES = ("cudademo", "torch", "triton", "cuda-core", "cupy-cuda13x", "cupy-cuda12x", "numpy")
+_GREY, _OURS = "#9aa3ad", "#2a78b8"
+
+
+@dataclass
+class Report:
+    """One run on one machine."""
+
+    header: dict[str, Any]
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def slug(self) -> str:
+        """The GPU's name, as a file name."""
+        return re.sub(r"[^a-z0-9]+", "-", str(self.header["gpu"]).lower()).strip("-")
+
+    def find(self, suite: str, case: str, who: str, unit: str) -> Row | None:
+        """The one row of this description that was measured."""
+        for row in self.rows:
+            if (row.suite, row.case, row.who, row.unit) == (suite, case, who, unit):
+                return row
+        return None
+
+    def save(self, path: Path) -> None:
+        """Write JSON, a row a line, so that two runs can be compared line by line."""
+        header = json.dumps(self.header, indent=2, ensure_ascii=False).replace("\n", "\n  ")
+        rows = ",\n    ".join(
+            json.dumps(_rounded(row.as_dict()), ensure_ascii=False) for row in self.rows
+        )
+        path.write_text(f'{{\n  "header": {header},\n  "rows": [\n    {rows}\n  ]\n}}\n')
+
+    @staticmethod
+    def load(path: Path) -> Report:
+        """Read what `save` wrote."""
+        data = json.loads(path.read_text())
+        return Report(data["header"], [Row.from_dict(fields) for fields in data["rows"]])
+
+
+def describe_machine(arguments: Sequence[str]) -> dict[str, Any]:
+    """What the figures depend on. Raises Missing without a GPU."""
+    if not torch.cuda.is_available():
+        raise Missing("no CUDA GPU")
+    return {
+        "gpu": torch.cuda.get_device_name(),
+        "capability": ".".join(map(str, torch.cuda.get_device_capability())),
+        "driver": _driver_version(),
+        "cuda": torch.version.cuda,
+        "cpu": _cpu_model(),
+        "cpu_cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": _versions(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "arguments": list(arguments),
+    }
+
+
+def print_tables(report: Report) -> None:
+    """One table a suite, on the screen."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for suite in dict.fromkeys(row.suite for row in report.rows):
+        table = Table(title=suite, title_justify="left", title_style="bold")
+        for column in ("case", "who"):
+            table.add_column(column)
+        for column in ("value", "median", "rounds"):
+            table.add_column(column, justify="right")
+        case = None
+        for row in report.rows:
+            if row.suite != suite:
+                continue
+            shown = row.case if row.case != case else ""
+            case = row.case
+            if row.skipped is not None:
+                table.add_row(shown, row.who, f"skipped: {row.skipped}", "", "", style="dim")
+                continue
+            style = "bold" if row.who == peers.OURS else ""
+            table.add_row(
+                shown, row.who, f"{_short(row.value)} {row.unit}", _short(row.median),
+                str(row.rounds), style=style,
+            )  # fmt: skip
+        console.print(table)
+
+
+def markdown(report: Report) -> str:
+    """The README's table: each kind of cost, ours beside the best known ways."""
+    launch, warm, cold, operator = (
+        _cases(report, s) for s in ("launch", "warm", "cold", "operator")
+    )
+    lines = ["| What | cudademo | Others |", "|---|---|---|"]
+    for title, cases, unit in (
+        ("One launch, three tensors and an integer", launch, "us"),
+        ("First launch in a new process, cache warm", warm, "ms"),
+        ("First launch in a new process, cache cold", cold, "ms"),
+        *((f"`{case}`", [case], "us") for case in operator),
+    ):
+        for case in cases:
+            rows = [row for row in report.rows if row.case == case and row.unit == unit]
+            ours = [row for row in rows if row.who == peers.OURS]
+            others = [row for row in rows if row.who != peers.OURS]
+            others.sort(key=lambda row: row.value or 0.0)
+            if ours:
+                words = ", ".join(f"{row.who} {_amount(row)}" for row in others)
+                lines.append(f"| {title} | **{_amount(ours[0])}** | {words} |")
+    for operation in ("sum_double", "sum_single"):
+        for dtype in ("f32", "bf16"):
+            rows = [
+                row
+                for row in report.rows
+                if row.suite == "bandwidth"
+                and row.case.startswith(f"{operation} {dtype} ")
+                and row.who == peers.OURS
+                and row.unit == "x torch"
+            ]
+            if rows:
+                sizes = " / ".join(row.case.rsplit(" ", 1)[1] for row in rows)
+                values = " / ".join(f"{row.value:.2f}" for row in rows)
+                lines.append(
+                    f"| `{operation}` {dtype}, {sizes} elements | **{values} x torch's speed** | |"
+                )
+    return "\n".join(lines) + "\n"
+
+
+def plot_launch(report: Report, path: Path) -> None:
+    """Bars of the host time of one launch, the fastest on top."""
+    import matplotlib.pyplot as plt
+
+    rows = [row for row in report.rows if row.suite == "launch" and row.unit == "us"]
+    if not rows:
+        return
+    rows.sort(key=lambda row: row.value or 0.0, reverse=True)
+    raw = next((row.value for row in rows if row.who == peers.RAW), None)
+    figure, axes = plt.subplots(figsize=(8, 0.42 * len(rows) + 1.2), layout="constrained")
+    colours = [_OURS if row.who.startswith(peers.OURS) else _GREY for row in rows]
+    values = [row.value or 0.0 for row in rows]
+    bars = axes.barh([row.who for row in rows], values, color=colours)
+    labels = [f" {v:.1f} µs" + (f", {v / raw:.2f} x" if raw else "") for v in values]
+    axes.bar_label(bars, labels)
+    axes.set_xlim(0, max(values) * 1.2)
+    axes.set_xlabel("host time of one launch, µs (minimum over rounds)")
+    axes.set_title(f"One launch of three arrays and an integer, {report.header['gpu']}", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def plot_bandwidth(report: Report, path: Path) -> None:
+    """Bandwidth over size: a panel an operator and dtype, a line a competitor."""
+    import matplotlib.pyplot as plt
+
+    rows = [row for row in report.rows if row.suite == "bandwidth" and row.unit == "GB/s"]
+    panels = list(dict.fromkeys(row.case.rsplit(" ", 1)[0] for row in rows))
+    if not panels:
+        return
+    figure, grid = plt.subplots(
+        (len(panels) + 1) // 2, 2, figsize=(10, 3.4 * ((len(panels) + 1) // 2)),
+        sharex=True, squeeze=False, layout="constrained",
+    )  # fmt: skip
+    styles = {peers.OURS: (_OURS, "o", 3), "torch": ("#d1782a", "s", 2), "CUB": ("#4f9a5b", "^", 1)}
+    for axes, panel in zip(grid.flat, sorted(panels), strict=False):
+        mine = [row for row in rows if row.case.startswith(panel + " ")]
+        for who in dict.fromkeys(row.who for row in mine):
+            colour, marker, order = styles.get(who, (_GREY, "x", 0))
+            points = [row for row in mine if row.who == who]
+            axes.plot(
+                [int(row.case.rsplit("^", 1)[1]) for row in points],
+                [(row.value or 0.0) * 1e-3 for row in points],
+                color=colour, marker=marker, label=who, zorder=2 + order,
+            )  # fmt: skip
+        axes.set_title(panel, loc="left")
+        axes.set_ylim(bottom=0)
+        axes.grid(axis="y", alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+    for axes in grid[-1]:
+        axes.set_xlabel("elements, power of two")
+    for row_of_axes in grid:
+        row_of_axes[0].set_ylabel("TB/s moved")
+    figure.suptitle(f"Bandwidth of the two operators, {report.header['gpu']}")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _cases(report: Report, suite: str) -> list[str]:
+    return list(dict.fromkeys(row.case for row in report.rows if row.suite == suite))
+
+
+def _amount(row: Row) -> str:
+    return f"{_short(row.value)} {row.unit.replace('us', 'µs')}"
+
+
+def _short(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" if value >= 10 else f"{value:.2f}"
+
+
+def _rounded(fields: dict[str, Any]) -> dict[str, Any]:
+    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in fields.items()}
+
+
+def _versions() -> dict[str, str]:
+    installed = {
+        str(name): distribution.version
+        for distribution in importlib.metadata.distributions()
+        if (name := distribution.metadata["Name"])
+    }
+    return {name: installed[name] for name in _PACKAGES if name in installed}
+
+
+def _driver_version() -> str:
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return "unknown"
+    found = re.search(r"\s(\d+\.\d+(\.\d+)?)\s", text)
+    return found.group(1) if found else "unknown"
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names: Iterable[str] = (line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    return next(iter(names), platform.machine())
