@@ -172,14 +172,14 @@ class EagerPair:
     def __init__(
         self,
         kernel: KernelBase,
-        streaming: KernelBase,
         empty_like: typing.Callable[..., torch.Tensor],
         dtypes: tuple[str, ...],
-        streaming_elements: int,
         block: int,
-        guarded: bool,
+        with_gradient: typing.Callable[..., torch.Tensor],
     ) -> None: ...
     def __call__(self, a: object, b: object) -> torch.Tensor | None: ...
+    def forward(self, a: object, b: object) -> torch.Tensor | None:
+        """As a call, without asking torch for a gradient."""
 
 class EagerTotal:
     """Called with a tensor: its sum, or None where the call is not a simple one."""
@@ -189,9 +189,11 @@ class EagerTotal:
         workspace_for: typing.Callable[[int], torch.Tensor],
         empty_like: typing.Callable[..., torch.Tensor],
         dtypes: tuple[str, ...],
-        guarded: bool,
+        with_gradient: typing.Callable[..., torch.Tensor],
     ) -> None: ...
     def __call__(self, x: object) -> torch.Tensor | None: ...
+    def forward(self, x: object) -> torch.Tensor | None:
+        """As a call, without asking torch for a gradient."""
 
 def capture_id(stream: typing.SupportsInt | typing.SupportsIndex) -> int:
     """

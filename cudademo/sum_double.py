@@ -12,9 +12,7 @@ from .kernel import Kernel, Module, ceil_div, load
 from .specialisation import dtype_of, torch_name
 from .strides import collapse, index_type, layout
 
-_BLOCK = 128
-# Larger arrays than this many elements do not stay in the L2 cache: they are streamed through it.
-_STREAMING_ELEMENTS = 1 << 23
+_BLOCK = 256
 
 
 def eager(a: Any, b: Any) -> torch.Tensor | None:
@@ -28,21 +26,8 @@ def eager(a: Any, b: Any) -> torch.Tensor | None:
 
 def forward(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The sum of two CUDA tensors, without a gradient."""
-    out = _quick_forward(a, b)
+    out = quick.forward(a, b)
     return _forward_any(a, b) if out is None else out
-
-
-def _make_quick(guarded: bool) -> _core.EagerPair:
-    """The way for dense tensors of one shape and dtype, in C++; `guarded`: it asks torch."""
-    return _core.EagerPair(
-        _dense_kernel(True, False),
-        _dense_kernel(True, True),
-        torch.empty_like,
-        tuple(torch_name(dtype) for dtype in _ADDED),
-        _STREAMING_ELEMENTS,
-        _BLOCK,
-        guarded,
-    )
 
 
 def broadcast_shapes(*shapes: torch.Size) -> torch.Size:
@@ -54,9 +39,9 @@ def _launch_dense(
     a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, n: int, pack_size: int
 ) -> None:
     if (a.data_ptr() | b.data_ptr() | out.data_ptr()) % 16:
-        kernel, threads = _dense_kernel(False, False), n
+        kernel, threads = _dense_kernel(aligned=False), n
     else:
-        kernel, threads = _dense_kernel(True, n >= _STREAMING_ELEMENTS), ceil_div(n, pack_size)
+        kernel, threads = _dense_kernel(aligned=True), ceil_div(n, pack_size)
     kernel[ceil_div(threads, _BLOCK), _BLOCK](a, b, out, n)
 
 
@@ -143,7 +128,7 @@ _ADDED = {
 
 def kernel_for(a: torch.Tensor) -> Kernel:
     """The kernel that adds dense tensors like `a`, specialised for its dtype."""
-    kernel = _dense_kernel(True, a.numel() >= _STREAMING_ELEMENTS)
+    kernel = _dense_kernel(aligned=True)
     return kernel if a.is_cuda else kernel.specialize(T=a.dtype)
 
 
@@ -153,10 +138,8 @@ def _module() -> Module:
 
 
 @functools.cache
-def _dense_kernel(aligned: bool, streaming: bool) -> Kernel:
-    return _module().kernel(
-        "sum_double<T, Aligned, Streaming>", T=dtype_of(0), Aligned=aligned, Streaming=streaming
-    )
+def _dense_kernel(aligned: bool) -> Kernel:
+    return _module().kernel("sum_double<T, Aligned>", T=dtype_of(0), Aligned=aligned)
 
 
 @functools.cache
@@ -171,12 +154,13 @@ def _strided_kernel(dims: int, index: str) -> Kernel:
     )
 
 
-quick = _make_quick(guarded=True)
-_quick_forward = _make_quick(guarded=False)
+def _gradient(grad: torch.Tensor, meta: tuple[torch.Size, torch.dtype] | None) -> torch.Tensor:
+    """The gradient of one operand: summed over what was broadcast, in the operand's dtype.
 
-
-def _gradient(grad: torch.Tensor, meta: tuple[torch.Size, torch.dtype]) -> torch.Tensor:
-    """The gradient of one operand: summed over what was broadcast, in the operand's dtype."""
+    `meta` is the operand's shape and dtype; None where they are the result's.
+    """
+    if meta is None:
+        return grad
     shape, dtype = meta
     if grad.shape != shape:
         grad = grad.sum_to_size(shape)
@@ -192,8 +176,11 @@ class _SumDouble(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        out = quick.forward(a, b)
+        if out is not None:
+            return out  # all of one shape and dtype: the gradient is handed on as it comes
         ctx.metas = (a.shape, a.dtype), (b.shape, b.dtype)
-        return forward(a, b)
+        return _forward_any(a, b)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -201,19 +188,30 @@ class _SumDouble(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, a: torch.Tensor | None, b: torch.Tensor | None) -> torch.Tensor:
-        shape = broadcast_shapes(*(shape for shape, _ in ctx.metas))
         tangents = [t for t in (a, b) if t is not None]
-        return sum(tangents[1:], tangents[0]).expand(shape)
+        total = sum(tangents[1:], tangents[0])
+        metas = getattr(ctx, "metas", None)
+        return total.expand(broadcast_shapes(*(shape for shape, _ in metas))) if metas else total
 
 
 # The base class's own apply: autograd.Function.apply adds functorch's checks, which eager has made.
 _apply = super(torch.autograd.Function, _SumDouble).apply
 
+# The way for dense tensors of one shape and dtype, in C++.
+quick = _core.EagerPair(
+    _dense_kernel(aligned=True),
+    torch.empty_like,
+    tuple(torch_name(dtype) for dtype in _ADDED),
+    _BLOCK,
+    _apply,
+)
+
 
 def _gradients(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    metas = getattr(ctx, "metas", (None, None))
     return tuple(
         _gradient(grad, meta) if needed else None
-        for meta, needed in zip(ctx.metas, ctx.needs_input_grad, strict=True)
+        for meta, needed in zip(metas, ctx.needs_input_grad, strict=True)
     )
 
 

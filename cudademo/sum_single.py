@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any, NamedTuple
 
 import torch
@@ -12,14 +13,19 @@ from .kernel import Kernel, Module, ceil_div, load
 from .specialisation import Binding, dtype_of, torch_name
 from .strides import collapse, index_type, layout
 
-# Measured on an H200: up to this many elements one block is the fastest.
-_ONE_BLOCK_ELEMENTS = 1 << 14
-_ONE_BLOCK = 1024
-_BLOCK = 512
-_PACKS_PER_BLOCK = 1024  # two for each thread
-_BLOCKS_PER_MULTIPROCESSOR = 8
-# Larger arrays than this many elements do not stay in the L2 cache: they are streamed through it.
-_STREAMING_ELEMENTS = 1 << 23
+_THREAD_BYTES = 4 * 16  # what a thread of the kernel loads at once
+_STRIDED_BLOCK = 256
+_MOST_BLOCKS = 8  # a multiprocessor
+
+
+class _Tier(NamedTuple):
+    """How dense arrays up to a size are summed. Which is the fastest was measured on an H200."""
+
+    most_bytes: int
+    kernel: Kernel
+    block: int
+    bytes_per_block: int
+    most_blocks: int
 
 
 class _Types(NamedTuple):
@@ -63,7 +69,7 @@ def eager(x: Any) -> torch.Tensor | None:
 
 def forward(x: torch.Tensor) -> torch.Tensor:
     """The sum of a CUDA tensor in shape [1], without a gradient."""
-    out = _quick_forward(x)
+    out = quick.forward(x)
     return _forward_any(x) if out is None else out
 
 
@@ -87,47 +93,35 @@ def _forward_any(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def _make_quick(guarded: bool) -> _core.EagerTotal:
-    """The way for dense real tensors, in C++; `guarded`: it looks for gradients."""
-    return _core.EagerTotal(
-        _rule,
-        lambda device: _workspace(torch.device("cuda", device)),
-        torch.empty_like,
-        tuple(torch_name(dtype) for dtype, types in _TYPES.items() if types.components == 1),
-        guarded,
-    )
-
-
-def _rule(dtype: str, device: int) -> tuple[Any, ...]:
-    """How the C++ side launches for this dtype: kernels, a result to copy, limits and sizes."""
+def _rule(dtype: str, device: int) -> tuple[torch.Tensor, tuple[_Tier, ...]]:
+    """How the C++ side sums this dtype: a tensor like the result, and the tiers."""
     types = _TYPES[getattr(torch, dtype)]
     where = torch.device("cuda", device)
+    return torch.empty(1, dtype=types.result, device=where), _tiers(types, where)
+
+
+@functools.cache
+def _tiers(types: _Types, device: torch.device) -> tuple[_Tier, ...]:
+    cached_bytes = int(torch.cuda.get_device_properties(device).L2_cache_size)
+    most_blocks = _most_blocks(device)
+
+    def tier(most_bytes: int, block: int, most_blocks: int, streaming: bool = False) -> _Tier:
+        kernel = _dense_kernel(types, block, streaming)
+        return _Tier(most_bytes, kernel, block, block * _THREAD_BYTES, most_blocks)
+
     return (
-        _dense_kernel(types, _ONE_BLOCK, False),
-        _dense_kernel(types, _BLOCK, False),
-        _dense_kernel(types, _BLOCK, True),
-        torch.empty(1, dtype=types.result, device=where),
-        _ONE_BLOCK_ELEMENTS,
-        _STREAMING_ELEMENTS,
-        16 * _PACKS_PER_BLOCK,
-        _ONE_BLOCK,
-        _BLOCK,
-        _most_blocks(where),
+        tier(1024 * _THREAD_BYTES, 1024, 1),
+        tier(cached_bytes, 256, most_blocks),
+        tier(sys.maxsize, 512, most_blocks // 4, streaming=True),
     )
 
 
 def _launch_dense(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -> None:
-    block, grid = _block(n), 1
-    if block == _BLOCK:
-        grid = min(ceil_div(n * x.element_size(), 16 * _PACKS_PER_BLOCK), _most_blocks(x.device))
-    kernel = _dense_kernel(types, block, n >= _STREAMING_ELEMENTS)
+    size = n * x.element_size()
+    tier = next(tier for tier in _tiers(types, x.device) if size <= tier.most_bytes)
+    grid = min(ceil_div(size, tier.bytes_per_block), tier.most_blocks)
     with torch.cuda.device(x.device):
-        kernel[grid, block](x, n, out, _workspace(x.device))
-
-
-def _block(n: int) -> int:
-    """Threads in a block for this many values; the larger block is then the only one."""
-    return _ONE_BLOCK if n <= _ONE_BLOCK_ELEMENTS else _BLOCK
+        tier.kernel[grid, tier.block](x, n, out, _workspace(x.device))
 
 
 def _launch_strided(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -> None:
@@ -139,15 +133,15 @@ def _launch_strided(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -
         _launch_dense(x, n * types.components, out, types)
         return
     kernel = _strided_kernel(types, len(sizes), index_type(n))
-    grid = min(ceil_div(n, _BLOCK), _most_blocks(x.device))
+    grid = min(ceil_div(n, _STRIDED_BLOCK), _most_blocks(x.device))
     with torch.cuda.device(x.device):
-        kernel[grid, _BLOCK](x, layout(sizes, merged), n, out, _workspace(x.device))
+        kernel[grid, _STRIDED_BLOCK](x, layout(sizes, merged), n, out, _workspace(x.device))
 
 
 @functools.cache
 def _most_blocks(device: torch.device) -> int:
     count = torch.cuda.get_device_properties(device).multi_processor_count
-    return _BLOCKS_PER_MULTIPROCESSOR * int(count)
+    return _MOST_BLOCKS * int(count)
 
 
 def _workspace(device: torch.device) -> torch.Tensor:
@@ -157,9 +151,10 @@ def _workspace(device: torch.device) -> torch.Tensor:
 
 def kernel_for(x: torch.Tensor) -> Kernel:
     """The kernel that sums dense real tensors like `x`, specialised for its dtype."""
-    n = x.numel()
-    kernel = _dense_kernel(_TYPES[x.dtype], _block(n), n >= _STREAMING_ELEMENTS)
-    return kernel if x.is_cuda else kernel.specialize(T=x.dtype)
+    types = _TYPES[x.dtype]
+    if not x.is_cuda:
+        return _dense_kernel(types, 256, streaming=False).specialize(T=x.dtype)
+    return next(tier.kernel for tier in _tiers(types, x.device) if x.nbytes <= tier.most_bytes)
 
 
 @functools.cache
@@ -174,7 +169,7 @@ def _dense_kernel(types: _Types, block: int, streaming: bool) -> Kernel:
 
 @functools.cache
 def _strided_kernel(types: _Types, dims: int, index: str) -> Kernel:
-    return _kernel("sum_single_strided", types, Block=_BLOCK, Index=index, Dims=dims)
+    return _kernel("sum_single_strided", types, Block=_STRIDED_BLOCK, Index=index, Dims=dims)
 
 
 def _kernel(name: str, types: _Types, **more: int | str) -> Kernel:
@@ -186,10 +181,6 @@ def _kernel(name: str, types: _Types, **more: int | str) -> Kernel:
         "Components": types.components,
     }
     return _module().kernel(f"{name}<{', '.join([*first, *more])}>", **first, **more)
-
-
-quick = _make_quick(guarded=True)
-_quick_forward = _make_quick(guarded=False)
 
 
 class _SumSingle(torch.autograd.Function):
@@ -211,6 +202,15 @@ class _SumSingle(torch.autograd.Function):
 
 # The base class's own apply: autograd.Function.apply adds functorch's checks, which eager has made.
 _apply = super(torch.autograd.Function, _SumSingle).apply
+
+# The way for dense real tensors, in C++.
+quick = _core.EagerTotal(
+    _rule,
+    lambda device: _workspace(torch.device("cuda", device)),
+    torch.empty_like,
+    tuple(torch_name(dtype) for dtype, types in _TYPES.items() if types.components == 1),
+    _apply,
+)
 
 
 def _gradient(ctx: Any, grad: torch.Tensor) -> torch.Tensor:

@@ -8,20 +8,14 @@ struct alignas(16) Pack {
 };
 
 // `Streaming` marks data that is used once and larger than the L2 cache: it leaves the cache first.
-template <bool Streaming, typename T>
+template <bool Streaming = false, typename T>
 __device__ Pack<T> load_pack(const Pack<T>* address) {
   const auto* bits = reinterpret_cast<const uint4*>(address);
   const uint4 raw = Streaming ? __ldcs(bits) : *bits;
   return *reinterpret_cast<const Pack<T>*>(&raw);
 }
 
-template <bool Streaming, typename T>
+template <typename T>
 __device__ void store_pack(Pack<T>* address, const Pack<T>& pack) {
-  const uint4 raw = *reinterpret_cast<const uint4*>(&pack);
-  auto* bits = reinterpret_cast<uint4*>(address);
-  if (Streaming) {
-    __stcs(bits, raw);
-  } else {
-    *bits = raw;
-  }
+  *reinterpret_cast<uint4*>(address) = *reinterpret_cast<const uint4*>(&pack);
 }

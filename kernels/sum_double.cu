@@ -34,20 +34,20 @@ __device__ auto enter(Operand value) {
 
 // c = a + b over `n` dense elements; a thread adds one pack of 16 bytes, or one element where the addresses are not
 // aligned to that. Launched with at least n threads over the elements of a pack.
-template <typename T, bool Aligned, bool Streaming>
+template <typename T, bool Aligned>
 __global__ void sum_double(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c,
                            long long n) {
   constexpr int per_thread = Aligned ? Pack<T>::size : 1;
   const long long first = (blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x) * per_thread;
   if (Aligned && first + per_thread <= n) {
-    const Pack<T> left = load_pack<Streaming>(reinterpret_cast<const Pack<T>*>(a + first));
-    const Pack<T> right = load_pack<Streaming>(reinterpret_cast<const Pack<T>*>(b + first));
+    const Pack<T> left = load_pack(reinterpret_cast<const Pack<T>*>(a + first));
+    const Pack<T> right = load_pack(reinterpret_cast<const Pack<T>*>(b + first));
     Pack<T> sum;
 #pragma unroll
     for (int i = 0; i < per_thread; ++i) {
       sum.items[i] = static_cast<T>(left.items[i] + right.items[i]);
     }
-    store_pack<Streaming>(reinterpret_cast<Pack<T>*>(c + first), sum);
+    store_pack(reinterpret_cast<Pack<T>*>(c + first), sum);
     return;
   }
   const long long end = first + per_thread < n ? first + per_thread : n;

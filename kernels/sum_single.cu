@@ -82,14 +82,16 @@ __global__ void __launch_bounds__(Block)
 #pragma unroll
     for (int i = 0; i < Pack<T>::size; ++i) sum[i % Components] += static_cast<Sum>(pack.items[i]);
   };
+  constexpr int in_flight = 4;  // loads of a thread at once
   long long i = thread;
-  for (; i + step < packs; i += 2 * step) {  // two loads in flight
-    const Pack<T> first = load_pack<Streaming>(packed + i);
-    const Pack<T> second = load_pack<Streaming>(packed + i + step);
-    add(first);
-    add(second);
+  for (; i + (in_flight - 1) * step < packs; i += in_flight * step) {
+    Pack<T> loaded[in_flight];
+#pragma unroll
+    for (int k = 0; k < in_flight; ++k) loaded[k] = load_pack<Streaming>(packed + i + k * step);
+#pragma unroll
+    for (int k = 0; k < in_flight; ++k) add(loaded[k]);
   }
-  if (i < packs) add(load_pack<Streaming>(packed + i));
+  for (; i < packs; i += step) add(load_pack<Streaming>(packed + i));
   // At most a pack's worth at either end. Both start at a whole element, so at component 0.
   if (thread == 0) {
     for (long long j = 0; j < head; ++j) sum[j % Components] += static_cast<Sum>(x[j]);

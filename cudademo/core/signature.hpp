@@ -22,7 +22,7 @@ struct Parameter {
   Dtype dtype = Dtype::unknown;  // a scalar's own type
   bool writes = false;           // a pointer to non-const
   std::uint32_t size = 0;        // bytes of the parameter itself
-  std::uint32_t alignment = 1;   // bytes that a pointer's address must be a multiple of
+  std::uint32_t alignment = 1;   // bytes, a power of two: a pointer's address is a multiple of it
   DtypeSet accepts = 0;          // the dtypes that a pointer takes
   std::string type;              // as C++ spells it: "float const*"
   std::string name;              // the source's own, where it is known; empty otherwise

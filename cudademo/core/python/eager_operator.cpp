@@ -65,44 +65,60 @@ DtypeSet parse_dtypes(PyObject* names) {
   return set;
 }
 
+// How a call around torch's dispatcher goes on.
+enum class Route : std::uint8_t {
+  directly,       // nothing to record
+  with_gradient,  // to autograd's own entry
+  not_at_all,     // to the dispatcher
+};
+
+bool are_plain(const TorchState& torch, PyObject* const* tensors, Py_ssize_t count) {
+  return std::all_of(tensors, tensors + count, [&](PyObject* x) { return torch.is_plain(x); });
+}
+
+Route route(const TorchState& torch, PyObject* const* tensors, Py_ssize_t count) {
+  if (!are_plain(torch, tensors, count) || torch.is_watching()) return Route::not_at_all;
+  bool requires_grad = false;
+  for (Py_ssize_t i = 0; i < count && !requires_grad; ++i) {
+    requires_grad = torch.requires_grad(tensors[i]);
+  }
+  if (!requires_grad || !torch.is_recording()) return Route::directly;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!torch.is_cuda(tensors[i])) return Route::not_at_all;
+  }
+  return torch.is_transforming() ? Route::not_at_all : Route::with_gradient;
+}
+
 // out = kernel(a, b, out, n) for two tensors of one shape and dtype.
 struct Pair {
   static constexpr Py_ssize_t arity = 2;
   static constexpr const char* type_name = "cudademo._core.EagerPair";
   static constexpr const char* doc =
-      "EagerPair(kernel, streaming, empty_like, dtypes, streaming_elements, block, guarded)\n\n"
+      "EagerPair(kernel, empty_like, dtypes, block, with_gradient)\n\n"
       "Called with two tensors: the result, or None where the call is not a simple one.";
 
   TorchState torch;
-  Object kernel;     // of (a, b, out, n); its dtype is that of argument 0
-  Object streaming;  // the same for arrays larger than the L2 cache
+  Object kernel;  // of (a, b, out, n); its dtype is that of argument 0
   Object empty_like;
   DtypeSet takes;
-  std::int64_t streaming_elements;
   std::uint32_t block;
+  Object with_gradient;  // of (a, b)
 
-  static Pair parse(PyObject* arguments, int& guarded) {
-    PyObject *kernel = nullptr, *streaming = nullptr, *empty_like = nullptr, *dtypes = nullptr;
-    long long streaming_elements = 0;
+  static Pair parse(PyObject* arguments) {
+    PyObject *kernel = nullptr, *empty_like = nullptr, *dtypes = nullptr, *with_gradient = nullptr;
     unsigned block = 0;
-    if (!PyArg_ParseTuple(arguments, "OOOO!LIp", &kernel, &streaming, &empty_like, &PyTuple_Type,
-                          &dtypes, &streaming_elements, &block, &guarded)) {
+    if (!PyArg_ParseTuple(arguments, "OOO!IO", &kernel, &empty_like, &PyTuple_Type, &dtypes, &block,
+                          &with_gradient)) {
       throw PythonError();
     }
-    return {
-        TorchState(),       keep(kernel), keep(streaming), keep(empty_like), parse_dtypes(dtypes),
-        streaming_elements, block};
+    return {TorchState(),         keep(kernel), keep(empty_like),
+            parse_dtypes(dtypes), block,        keep(with_gradient)};
   }
 
-  // The result, or a null object where the call is not as simple as that. `guarded`: torch is
-  // asked.
-  Object call(PyObject* const* tensors, bool guarded) const {
+  // The result, or a null object where the call is not as simple as that.
+  Object call(PyObject* const* tensors) const {
     PyObject* a = tensors[0];
     PyObject* b = tensors[1];
-    if (!torch.is_plain(a) || !torch.is_plain(b)) return {};
-    if (guarded && (torch.requires_grad(a) || torch.requires_grad(b) || torch.is_watching())) {
-      return {};
-    }
     const auto left = exchange_view(a);
     const auto right = left ? exchange_view(b) : std::nullopt;
     if (!right) return {};
@@ -126,8 +142,7 @@ struct Pair {
 
     Borrower borrower;
     const driver::Stream stream = borrower.stream(device);
-    PyObject* chosen = n >= streaming_elements ? streaming.get() : kernel.get();
-    Plan& plan = plan_of(chosen, dtype, device, stream);
+    Plan& plan = plan_of(kernel.get(), dtype, device, stream);
     const auto per_thread = static_cast<std::int64_t>(pack_bytes / info(dtype).bytes);
     const std::int64_t threads = (n + per_thread - 1) / per_thread;
     LaunchConfig config;
@@ -139,14 +154,32 @@ struct Pair {
   }
 };
 
+// How arrays up to a size are summed.
+struct Tier {
+  std::int64_t most_bytes;
+  Object kernel;  // of (x, n, out, workspace)
+  std::uint32_t block;
+  std::int64_t bytes_per_block;
+  std::int64_t most_blocks;
+
+  static Tier parse(PyObject* fields) {
+    long long most_bytes = 0, bytes_per_block = 0, most_blocks = 0;
+    PyObject* kernel = nullptr;
+    unsigned block = 0;
+    if (!PyArg_ParseTuple(fields, "LOILL", &most_bytes, &kernel, &block, &bytes_per_block,
+                          &most_blocks)) {
+      throw PythonError();
+    }
+    return {most_bytes, keep(kernel), block, bytes_per_block, most_blocks};
+  }
+};
+
 // How one dtype is summed on one device.
 struct TotalRule {
   Dtype dtype;
   int device;
-  Object one_block, many_blocks, streaming;  // kernels of (x, n, out, workspace)
-  Object result;                             // a tensor like the result
-  std::int64_t one_block_elements, streaming_elements, bytes_per_block;
-  std::uint32_t one_block_threads, threads, most_blocks;
+  Object result;            // a tensor like the result
+  std::vector<Tier> tiers;  // by size; the last one takes all
 };
 
 // out = kernel(x, n, out, workspace) for a dense tensor: the sum of all elements.
@@ -154,14 +187,15 @@ struct Total {
   static constexpr Py_ssize_t arity = 1;
   static constexpr const char* type_name = "cudademo._core.EagerTotal";
   static constexpr const char* doc =
-      "EagerTotal(rule_for, workspace_for, empty_like, dtypes, guarded)\n\n"
+      "EagerTotal(rule_for, workspace_for, empty_like, dtypes, with_gradient)\n\n"
       "Called with a tensor: its sum, or None where the call is not a simple one.";
 
   TorchState torch;
-  Object rule_for;       // (dtype name, device) -> the fields of a TotalRule
+  Object rule_for;       // (dtype name, device) -> (a tensor like the result, tiers)
   Object workspace_for;  // device -> tensor, for a launch on torch's current stream there
   Object empty_like;
   DtypeSet takes;
+  Object with_gradient;         // of (x)
   std::deque<TotalRule> rules;  // one in use stays put when another thread adds its own
 
   struct Workspace {
@@ -172,11 +206,11 @@ struct Total {
   };
   std::vector<Workspace> workspaces;
 
-  static Total parse(PyObject* arguments, int& guarded) {
+  static Total parse(PyObject* arguments) {
     PyObject *rule_for = nullptr, *workspace_for = nullptr, *empty_like = nullptr;
-    PyObject* dtypes = nullptr;
-    if (!PyArg_ParseTuple(arguments, "OOOO!p", &rule_for, &workspace_for, &empty_like,
-                          &PyTuple_Type, &dtypes, &guarded)) {
+    PyObject *dtypes = nullptr, *with_gradient = nullptr;
+    if (!PyArg_ParseTuple(arguments, "OOOO!O", &rule_for, &workspace_for, &empty_like,
+                          &PyTuple_Type, &dtypes, &with_gradient)) {
       throw PythonError();
     }
     return {TorchState(),
@@ -184,6 +218,7 @@ struct Total {
             keep(workspace_for),
             keep(empty_like),
             parse_dtypes(dtypes),
+            keep(with_gradient),
             {},
             {}};
   }
@@ -195,21 +230,13 @@ struct Total {
     const std::string name(info(dtype).name);
     const Object fields(PyObject_CallFunction(rule_for.get(), "si", name.c_str(), device));
     if (!fields) throw PythonError();
-    PyObject *one = nullptr, *many = nullptr, *stream = nullptr, *result = nullptr;
-    TotalRule fresh{dtype, device, {}, {}, {}, {}, 0, 0, 0, 0, 0, 0};
-    long long one_block_elements = 0, streaming_elements = 0, bytes_per_block = 0;
-    if (!PyArg_ParseTuple(fields.get(), "OOOOLLLIII", &one, &many, &stream, &result,
-                          &one_block_elements, &streaming_elements, &bytes_per_block,
-                          &fresh.one_block_threads, &fresh.threads, &fresh.most_blocks)) {
-      throw PythonError();
+    PyObject *result = nullptr, *tiers = nullptr;
+    if (!PyArg_ParseTuple(fields.get(), "OO!", &result, &PyTuple_Type, &tiers)) throw PythonError();
+    TotalRule fresh{dtype, device, keep(result), {}};
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tiers); ++i) {
+      fresh.tiers.push_back(Tier::parse(PyTuple_GET_ITEM(tiers, i)));
     }
-    fresh.one_block = keep(one);
-    fresh.many_blocks = keep(many);
-    fresh.streaming = keep(stream);
-    fresh.result = keep(result);
-    fresh.one_block_elements = one_block_elements;
-    fresh.streaming_elements = streaming_elements;
-    fresh.bytes_per_block = bytes_per_block;
+    if (fresh.tiers.empty()) throw Error("a rule needs a tier");
     rules.push_back(std::move(fresh));
     return rules.back();
   }
@@ -230,12 +257,9 @@ struct Total {
     return data;
   }
 
-  // The result, or a null object where the call is not as simple as that. `guarded`: torch is
-  // asked.
-  Object call(PyObject* const* tensors, bool guarded) {
+  // The result, or a null object where the call is not as simple as that.
+  Object call(PyObject* const* tensors) {
     PyObject* x = tensors[0];
-    if (!torch.is_plain(x)) return {};
-    if (guarded && (torch.requires_grad(x) || torch.is_watching())) return {};
     const auto view = exchange_view(x);
     if (!view || view->device.type != dlpack::device_cuda || view->data == nullptr) return {};
     const Dtype dtype = dtype_of(*view);
@@ -254,45 +278,68 @@ struct Total {
     const driver::Stream stream = borrower.stream(device);
     const driver::ContextGuard guard(driver::primary_context(device));
     void* scratch = workspace(device, stream, driver::is_capturing(stream));
+    const std::int64_t bytes = n * info(dtype).bytes;
+    const auto tier = std::find_if(how.tiers.begin(), how.tiers.end() - 1,
+                                   [bytes](const Tier& t) { return bytes <= t.most_bytes; });
+    const std::int64_t blocks = (bytes + tier->bytes_per_block - 1) / tier->bytes_per_block;
     LaunchConfig config;
-    PyObject* kernel = how.one_block.get();
-    config.block.x = how.one_block_threads;
-    if (n > how.one_block_elements) {
-      kernel = n >= how.streaming_elements ? how.streaming.get() : how.many_blocks.get();
-      config.block.x = how.threads;
-      const std::int64_t bytes = n * info(dtype).bytes;
-      const std::int64_t blocks = (bytes + how.bytes_per_block - 1) / how.bytes_per_block;
-      config.grid.x = static_cast<std::uint32_t>(std::min<std::int64_t>(blocks, how.most_blocks));
-    }
-    Plan& plan = plan_of(kernel, dtype, device, stream);
+    config.grid.x = static_cast<std::uint32_t>(std::min(blocks, tier->most_blocks));
+    config.block.x = tier->block;
+    Plan& plan = plan_of(tier->kernel.get(), dtype, device, stream);
     void* parameters[] = {&data, &n, &sum, &scratch};
     launch_released(plan, config, parameters, stream);
     return out;
   }
 };
 
-// The Python callable around an operation. The core's own code makes few, so none has a cycle to
-// collect.
+// The Python callable around an operation: called, it asks torch where the call has to go; its
+// method `forward` goes straight on. Both answer None where the call is not a simple one. The
+// core's own code makes few, so none has a cycle to collect.
 template <typename Operation>
 struct Callable {
   PyObject ob_base;
   vectorcallfunc vectorcall;
   Operation* operation;
-  bool guarded;
 
   static Callable& of(PyObject* self) { return *reinterpret_cast<Callable*>(self); }
+
+  static PyObject* answer(Object out) {
+    if (!out) Py_RETURN_NONE;
+    return out.release();
+  }
+
+  static void check_count(Py_ssize_t count, PyObject* keywords) {
+    if (count == Operation::arity && keywords == nullptr) return;
+    throw ArgumentError(Operation::type_name, -1, std::to_string(Operation::arity) + " tensors",
+                        std::to_string(count) + (keywords ? " and keywords" : ""));
+  }
 
   static PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flagged_count,
                         PyObject* keywords) {
     try {
-      const Py_ssize_t count = PyVectorcall_NARGS(flagged_count);
-      if (count != Operation::arity || keywords != nullptr) {
-        throw ArgumentError(Operation::type_name, -1, std::to_string(Operation::arity) + " tensors",
-                            std::to_string(count) + (keywords ? " and keywords" : ""));
+      check_count(PyVectorcall_NARGS(flagged_count), keywords);
+      Operation& operation = *of(self).operation;
+      switch (route(operation.torch, arguments, Operation::arity)) {
+        case Route::directly:
+          return answer(operation.call(arguments));
+        case Route::with_gradient:
+          return PyObject_Vectorcall(operation.with_gradient.get(), arguments, Operation::arity,
+                                     nullptr);
+        case Route::not_at_all:
+          break;
       }
-      Object out = of(self).operation->call(arguments, of(self).guarded);
-      if (!out) Py_RETURN_NONE;
-      return out.release();
+      return answer({});
+    } catch (...) {
+      return raise_current();
+    }
+  }
+
+  static PyObject* forward(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    try {
+      check_count(count, nullptr);
+      Operation& operation = *of(self).operation;
+      const bool plain = are_plain(operation.torch, arguments, count);
+      return answer(plain ? operation.call(arguments) : Object());
     } catch (...) {
       return raise_current();
     }
@@ -300,13 +347,11 @@ struct Callable {
 
   static PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
     try {
-      int guarded = 0;
-      auto operation = std::make_unique<Operation>(Operation::parse(arguments, guarded));
+      auto operation = std::make_unique<Operation>(Operation::parse(arguments));
       PyObject* self = type->tp_alloc(type, 0);
       if (self == nullptr) throw PythonError();
       of(self).vectorcall = call;
       of(self).operation = operation.release();
-      of(self).guarded = guarded != 0;
       return self;
     } catch (...) {
       return raise_current();
@@ -326,8 +371,14 @@ struct Callable {
         {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callable, vectorcall), READONLY, nullptr},
         {nullptr, 0, 0, 0, nullptr},
     };
+    static PyMethodDef methods[] = {
+        {"forward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(forward)),
+         METH_FASTCALL, "forward(*tensors): as a call, without asking torch for a gradient."},
+        {nullptr, nullptr, 0, nullptr},
+    };
     static PyType_Slot slots[] = {
         {Py_tp_doc, const_cast<char*>(Operation::doc)},
+        {Py_tp_methods, methods},
         {Py_tp_new, reinterpret_cast<void*>(make)},
         {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
         {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},

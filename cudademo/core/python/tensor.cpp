@@ -181,7 +181,16 @@ driver::Stream as_stream(std::uintptr_t address) {
   return reinterpret_cast<driver::Stream>(address);
 }
 
-// torch's current stream by Python: for torch before 2.11, and where no torch tensor has been seen.
+// Learns torch's table where no tensor of torch's has been seen yet: a kernel of numbers alone.
+void meet_torch() {
+  PyObject* torch = torch_module();
+  const Object tensor = torch ? attribute_or_none(torch, "Tensor") : Object();
+  if (tensor && PyType_Check(tensor.get())) {
+    array_type(reinterpret_cast<PyTypeObject*>(tensor.get()));
+  }
+}
+
+// torch's current stream by Python, for torch before 2.11.
 driver::Stream torch_stream_by_name(int device) {
   PyObject* torch = torch_module();
   if (torch == nullptr) return nullptr;
@@ -351,6 +360,7 @@ Array Borrower::from_interface(PyObject* object) {
 
 driver::Stream Borrower::stream(int device) {
   if (has_stream_) return stream_;
+  if (known.torch_api == nullptr) meet_torch();
   if (known.torch_api != nullptr && known.torch_api->current_work_stream != nullptr) {
     void* current = nullptr;
     if (known.torch_api->current_work_stream(dlpack::device_cuda, device, &current) != 0) {

@@ -15,10 +15,13 @@ class TorchState {
       : tensor_(fetch("torch", "Tensor")),
         parameter_(fetch("torch.nn", "Parameter")),
         dispatch_depth_(fetch("torch._C", "_len_torch_dispatch_stack")),
+        transforming_(fetch("torch._C", "_are_functorch_transforms_active")),
+        recording_(fetch("torch", "is_grad_enabled")),
         forward_ad_(PyImport_ImportModule("torch.autograd.forward_ad")),
         level_name_(PyUnicode_InternFromString("_current_level")),
-        requires_grad_(PyUnicode_InternFromString("requires_grad")) {
-    if (!forward_ad_ || !level_name_ || !requires_grad_) throw PythonError();
+        requires_grad_(PyUnicode_InternFromString("requires_grad")),
+        is_cuda_(PyUnicode_InternFromString("is_cuda")) {
+    if (!forward_ad_ || !level_name_ || !requires_grad_ || !is_cuda_) throw PythonError();
   }
 
   // A tensor of torch's own, not of a subclass that may mean something else by an operator.
@@ -42,13 +45,26 @@ class TorchState {
     return PyLong_AsLong(level) >= 0;
   }
 
+  // True inside vmap, grad and the other transforms of torch.func.
+  bool is_transforming() const { return is_true(PyObject_CallNoArgs(transforming_.get())); }
+
+  // False under torch.no_grad and in inference mode.
+  bool is_recording() const { return is_true(PyObject_CallNoArgs(recording_.get())); }
+
   bool requires_grad(PyObject* tensor) const {
-    const Object answer(PyObject_GetAttr(tensor, requires_grad_.get()));
+    return is_true(PyObject_GetAttr(tensor, requires_grad_.get()));
+  }
+
+  bool is_cuda(PyObject* tensor) const { return is_true(PyObject_GetAttr(tensor, is_cuda_.get())); }
+
+ private:
+  // Takes over the reference, or the error where there is none.
+  static bool is_true(PyObject* owned) {
+    const Object answer(owned);
     if (!answer) throw PythonError();
     return answer.get() == Py_True;
   }
 
- private:
   static Object fetch(const char* module, const char* name) {
     const Object from(PyImport_ImportModule(module));
     Object value(from ? PyObject_GetAttrString(from.get(), name) : nullptr);
@@ -56,7 +72,8 @@ class TorchState {
     return value;
   }
 
-  Object tensor_, parameter_, dispatch_depth_, forward_ad_, level_name_, requires_grad_;
+  Object tensor_, parameter_, dispatch_depth_, transforming_, recording_;
+  Object forward_ad_, level_name_, requires_grad_, is_cuda_;
 };
 
 }  // namespace cudademo
