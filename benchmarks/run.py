@@ -1,7 +1,7 @@
 """Measures cudademo beside its peers in one run: `python benchmarks/run.py`.
 
 Prints tables, and writes `results/<gpu>.json`, `<gpu>-launch.png` and `<gpu>-bandwidth.png`.
-What is missing on the machine is skipped with a word. Takes about five minutes.
+What is missing on the machine is skipped with a word. Takes some four minutes.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import bare_nvrtc
@@ -18,82 +19,73 @@ WARM = "warm"
 COLD = "cold"
 HERE = Path(__file__).parent
 
-_IMPORT_CASE = "import, torch imported before"
-_WARM_CASE = "first launch in a new process, cache warm"
-_COLD_CASE = "first launch in a new process, cache cold"
-_IMPORT_CODE = """
-import sys, time
-import torch
-start = time.perf_counter()
-__import__(sys.argv[1])
-print(time.perf_counter() - start)
-"""
-_TIMED = (peers.OURS, peers.BARE, peers.CUPY, peers.CUDA_CORE, peers.COMPILE_KERNEL, peers.TRITON)
+_CASES = {
+    IMPORT: "import, torch imported before",
+    WARM: "first launch in a new process, cache warm",
+    COLD: "first launch in a new process, cache cold",
+}
+_COMPETITORS = (
+    peers.OURS, peers.BARE, peers.CUPY, peers.CUDA_CORE, peers.COMPILE_KERNEL, peers.TRITON,
+    peers.LOAD_INLINE,
+)  # fmt: skip
+_IMPORTED = (peers.OURS, peers.CUPY, peers.CUDA_CORE, peers.TRITON)
 _KEEPS_NOTHING = (peers.BARE, peers.CUDA_CORE)  # between processes, unless its user does
+
+
+@dataclass
+class _Samples:
+    """Milliseconds of one competitor."""
+
+    imports: list[float] = field(default_factory=list)
+    warm: list[float] = field(default_factory=list)
+    cold: list[float] = field(default_factory=list)
 
 
 def run(budget: Budget) -> Iterator[Row]:
     """Milliseconds, each round in a new process; the competitors take turns."""
-    yield from _imports(budget)
     require_gpu()
-    with tempfile.TemporaryDirectory() as folder:
-        yield from _first_launches(budget, Path(folder))
-
-
-def _imports(budget: Budget) -> Iterator[Row]:
-    modules = {
-        peers.OURS: "cudademo",
-        peers.CUPY: "cupy",
-        peers.CUDA_CORE: "cuda.core",
-        peers.TRITON: "triton",
-    }
-    samples: dict[str, list[float]] = {who: [] for who in modules}
-    for turn in range(budget.process_rounds + 1):
-        for who in list(modules):
-            try:
-                seconds = _child(["-c", _IMPORT_CODE, modules[who]], os.environ)
-            except Missing as error:
-                yield skipped(IMPORT, _IMPORT_CASE, who, error)
-                del modules[who]
-                continue
-            if turn:  # the first one compiles the module's own .pyc files
-                samples[who].append(1e3 * seconds)
-    for who in modules:
-        yield measured(IMPORT, _IMPORT_CASE, who, "ms", samples[who])
-
-
-def _first_launches(budget: Budget, folder: Path) -> Iterator[Row]:
+    samples = {who: _Samples() for who in _COMPETITORS}
     common = _common_environment()
-    cold: dict[str, list[float]] = {}
-    warm: dict[str, list[float]] = {}
-    competitors = [*_TIMED, *([peers.LOAD_INLINE] if budget.slow_builds else [])]
-    for turn in range(budget.process_rounds):
-        for who in list(competitors):
-            if turn >= _rounds(who, budget):
-                continue
-            environment = {**common, **_cache_folders(Path(tempfile.mkdtemp(dir=folder)))}
-            try:
-                cold.setdefault(who, []).append(1e3 * _first_launch(who, environment))
-                if who not in _KEEPS_NOTHING:
-                    warm.setdefault(who, []).append(1e3 * _first_launch(who, environment))
-            except Missing as error:
-                competitors.remove(who)
-                cold.pop(who, None)
-                warm.pop(who, None)
-                yield skipped(COLD, _COLD_CASE, who, error)
-                yield skipped(WARM, _WARM_CASE, who, error)
-    for who, samples in warm.items():
-        yield measured(WARM, _WARM_CASE, who, "ms", samples)
-    rows = {who: measured(COLD, _COLD_CASE, who, "ms", samples) for who, samples in cold.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(budget.process_rounds):
+            for who in list(samples):
+                if turn >= _rounds(who, budget):
+                    continue
+                environment = {**common, **_cache_folders(Path(tempfile.mkdtemp(dir=folder)))}
+                try:
+                    _measure(who, environment, samples[who])
+                except Missing as error:
+                    del samples[who]
+                    for suite in (COLD, WARM):
+                        yield skipped(suite, _CASES[suite], who, error)
+    for who in samples:
+        if who in _IMPORTED:
+            yield measured(IMPORT, _CASES[IMPORT], who, "ms", samples[who].imports)
+    for who, taken in samples.items():
+        if taken.warm:
+            yield measured(WARM, _CASES[WARM], who, "ms", taken.warm)
+    rows = {
+        who: measured(COLD, _CASES[COLD], who, "ms", taken.cold)
+        for who, taken in samples.items()
+        if taken.cold
+    }
     for row in rows.values():
         yield row
         if peers.BARE in rows:
             yield ratio(row, rows[peers.BARE], peers.BARE)
 
 
+def _measure(who: str, environment: Mapping[str, str], samples: _Samples) -> None:
+    kinds = [samples.cold] if who in _KEEPS_NOTHING else [samples.cold, samples.warm]
+    for times in kinds:
+        imported, launched = _child([str(HERE / "first_launch.py"), who], environment)
+        samples.imports.append(1e3 * imported)
+        times.append(1e3 * launched)
+
+
 def _rounds(who: str, budget: Budget) -> int:
     if who == peers.LOAD_INLINE:
-        return 1
+        return 1 if budget.slow_builds else 0
     return budget.process_rounds if who in (peers.OURS, peers.BARE) else budget.slow_process_rounds
 
 
@@ -101,8 +93,8 @@ def _common_environment() -> dict[str, str]:
     """NVRTC 12.9 and later keep a cache of their own, which would make a cold compile warm."""
     nvrtc = bare_nvrtc.find_nvrtc()
     code = f"import bare_nvrtc; print('%d.%02d' % bare_nvrtc.nvrtc_version({nvrtc!r}))"
-    caches = _child(["-c", code], os.environ) >= 12.09
-    options = "--no-cache" if caches else ""
+    (version,) = _child(["-c", code], os.environ)
+    options = "--no-cache" if version >= 12.09 else ""
     return {**os.environ, "BENCH_NVRTC": nvrtc, "BENCH_NVRTC_OPTIONS": options}
 
 
@@ -117,12 +109,8 @@ def _cache_folders(caches: Path) -> dict[str, str]:
     }
 
 
-def _first_launch(who: str, environment: Mapping[str, str]) -> float:
-    return _child([str(HERE / "first_launch.py"), who], environment)
-
-
-def _child(arguments: list[str], environment: Mapping[str, str]) -> float:
-    """The number that a new Python prints last; Missing, with its last words, where it fails."""
+def _child(arguments: list[str], environment: Mapping[str, str]) -> list[float]:
+    """The numbers that a new Python prints last; Missing, with its last words, where it fails."""
     ran = subprocess.run(
         [sys.executable, *arguments],
         env=environment, cwd=HERE, capture_output=True, text=True, check=False,
@@ -130,4 +118,4 @@ def _child(arguments: list[str], environment: Mapping[str, str]) -> float:
     if ran.returncode != 0:
         lines = ran.stderr.strip().splitlines()
         raise Missing(lines[-1] if lines else f"exit status {ran.returncode}")
-    return float(ran.stdout.strip().splitlines()[-1])
+    return [float(word) for word in ran.stdout.strip().splitlines()[-1].split()]
