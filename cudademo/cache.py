@@ -63,7 +63,7 @@ def store(digest: str, key: bytes, binary: _core.Binary) -> None:
         return
     fault = _core.Cache(base).store(digest, key, binary)
     if fault:
-        _warn(f"kernels are not kept in {base}: {fault}; CUDADEMO_CACHE_DIR names another folder")
+        _warn_of_writing(base, fault)
 
 
 def keep_source(text: str) -> Path | None:
@@ -77,14 +77,21 @@ def keep_source(text: str) -> Path | None:
     try:
         write_atomically(path, text)
     except OSError as error:
-        _warn(f"sources are not kept in {base}: {error.strerror}")
+        _warn_of_writing(base, error.strerror or str(error))
         return None
     return path
 
 
-def _warn(text: str) -> None:
+def _warn_of_writing(base: Path, fault: str) -> None:
+    """One warning a folder, whatever it was that could not be written there."""
+    text = f"nothing is kept in {base}: {fault}; CUDADEMO_CACHE_DIR names another folder"
+    _warn(text, about=f"writing to {base}")
+
+
+def _warn(text: str, about: str | None = None) -> None:
+    """One warning about each thing; by default each text is one."""
     with _warned_guard:
-        if text in _warned:
+        if (about or text) in _warned:
             return
-        _warned.add(text)
+        _warned.add(about or text)
     warnings.warn(text, CacheWarning, stacklevel=2)

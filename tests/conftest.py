@@ -77,6 +77,13 @@ def stub() -> Iterator[object]:
 
 
 @pytest.fixture
+def driver() -> None:
+    """A driver of some kind, which processes started by the test have as well."""
+    if not HAS_GPU and _stub_path is None:
+        pytest.skip("no driver, and no C++ compiler for the stub")
+
+
+@pytest.fixture
 def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder, and a process that remembers no compile."""
     from cudademo import cache, compilation

@@ -86,16 +86,18 @@ class Program {
 struct Flow {
   const std::function<bool()>& cancelled;
   std::exception_ptr error;
+  bool stopped = false;
 };
 
 int ask_to_stop(void* payload, void*) {
   auto& flow = *static_cast<Flow*>(payload);
   try {
-    return flow.cancelled() ? 1 : 0;
+    flow.stopped = flow.stopped || flow.cancelled();
   } catch (...) {
     flow.error = std::current_exception();
-    return 1;
+    flow.stopped = true;
   }
+  return flow.stopped ? 1 : 0;
 }
 
 }  // namespace
@@ -109,7 +111,7 @@ Binary compile(const Nvrtc& nvrtc, const CompileRequest& request,
     nvrtc.check(functions.add_name(program.handle(), probe_of(kernel).c_str()),
                 "nvrtcAddNameExpression");
   }
-  Flow flow{cancelled, nullptr};
+  Flow flow{cancelled, nullptr, false};
   if (cancelled && functions.set_flow_callback != nullptr) {
     nvrtc.check(functions.set_flow_callback(program.handle(), ask_to_stop, &flow),
                 "nvrtcSetFlowCallback");
@@ -120,7 +122,8 @@ Binary compile(const Nvrtc& nvrtc, const CompileRequest& request,
   const nvrtc::Result result =
       functions.compile(program.handle(), static_cast<int>(arguments.size()), arguments.data());
   if (flow.error) std::rethrow_exception(flow.error);
-  if (result == nvrtc::error_cancelled) throw Cancelled();
+  // The result is no guide: a compile stopped within a header ends as a failed one.
+  if (flow.stopped) throw Cancelled();
 
   Binary binary;
   binary.log = program.read(functions.log_size, functions.log, "nvrtcGetProgramLog", true);

@@ -18,7 +18,6 @@ using Program = struct ProgramHandle*;
 
 inline constexpr Result success = 0;
 inline constexpr Result error_compilation = 6;
-inline constexpr Result error_cancelled = 13;
 
 // X(member, symbol, parameters)
 #define CUDADEMO_NVRTC_FUNCTIONS(X)                                                                \
