@@ -16,7 +16,9 @@ from . import _core
 from .errors import CacheWarning
 from .files import write_atomically
 
-_warned: set[str] = set()
+_ANOTHER = "CUDADEMO_CACHE_DIR names another folder"
+
+_warned: set[Path] = set()
 _warned_guard = threading.Lock()
 
 
@@ -40,7 +42,7 @@ def folder() -> Path | None:
     except OSError:
         return path
     if status.st_uid != os.geteuid() and status.st_mode & stat.S_IWOTH:
-        _warn(f"{path} belongs to another user and anyone can write to it: not used as a cache")
+        _warn(path, "belongs to another user and anyone can write to it: not used as a cache")
         return None
     return path
 
@@ -52,7 +54,7 @@ def load(digest: str, key: bytes) -> _core.Binary | None:
         return None
     binary, fault = _core.Cache(base).load(digest, key)
     if fault:
-        _warn(f"an entry of the cache in {base} was not used: {fault}")
+        _warn(base, f"an entry was not used: {fault}")
     return binary
 
 
@@ -63,7 +65,7 @@ def store(digest: str, key: bytes, binary: _core.Binary) -> None:
         return
     fault = _core.Cache(base).store(digest, key, binary)
     if fault:
-        _warn_of_writing(base, fault)
+        _warn(base, f"nothing is kept there: {fault}; {_ANOTHER}")
 
 
 def keep_source(text: str) -> Path | None:
@@ -77,21 +79,16 @@ def keep_source(text: str) -> Path | None:
     try:
         write_atomically(path, text)
     except OSError as error:
-        _warn_of_writing(base, error.strerror or str(error))
+        fault = error.strerror or str(error)
+        _warn(base, f"nothing is kept there: {fault}; {_ANOTHER}")
         return None
     return path
 
 
-def _warn_of_writing(base: Path, fault: str) -> None:
-    """One warning a folder, whatever it was that could not be written there."""
-    text = f"nothing is kept in {base}: {fault}; CUDADEMO_CACHE_DIR names another folder"
-    _warn(text, about=f"writing to {base}")
-
-
-def _warn(text: str, about: str | None = None) -> None:
-    """One warning about each thing; by default each text is one."""
+def _warn(base: Path, text: str) -> None:
+    """One warning a folder, whatever comes after the first fault."""
     with _warned_guard:
-        if (about or text) in _warned:
+        if base in _warned:
             return
-        _warned.add(about or text)
-    warnings.warn(text, CacheWarning, stacklevel=2)
+        _warned.add(base)
+    warnings.warn(f"the cache {base}: {text}", CacheWarning, stacklevel=2)

@@ -208,7 +208,7 @@ std::filesystem::path Cache::path_of(const std::string& digest) const {
 Cache::Found Cache::load(const std::string& digest, std::string_view key) const {
   const std::filesystem::path path = path_of(digest);
   const std::optional<std::string> file = read_all(path);
-  if (!file) return {std::nullopt, errno == ENOENT ? "" : errno_text("read")};
+  if (!file) return {std::nullopt, errno == ENOENT || errno == ENOTDIR ? "" : errno_text("read")};
   Found found;
   found.binary = decode(*file, key, found.fault);
   if (!found.binary) ::unlink(path.c_str());
