@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -114,6 +114,8 @@ def _cache() -> Check:
     entries = [path.stat().st_size for path in folder.glob("??/*.cubin")]
     text = f"{folder}, {len(entries)} kernels, {sum(entries) / 1e6:.1f} MB"
     existing = next(path for path in (folder, *folder.parents) if path.exists())
-    if not os.access(existing, os.W_OK):
-        return Check("cache", f"{text}, cannot be written to", remedy)
-    return Check("cache", text)
+    try:
+        with tempfile.TemporaryFile(dir=existing):  # permissions alone do not tell
+            return Check("cache", text)
+    except OSError as error:
+        return Check("cache", f"{text}, cannot be written to: {error.strerror}", remedy)

@@ -10,7 +10,7 @@ import jinja2
 from . import resources
 
 
-def template(name: str | Path, **variables: object) -> str:
+def template(name: str | Path, /, **variables: object) -> str:
     """Render a template to CUDA C++.
 
     Args:
