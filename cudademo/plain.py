@@ -17,7 +17,12 @@ def are_plain(*tensors: object) -> bool:
     for x in tensors:
         if type(x) not in _TENSORS or not x.is_cuda:  # type: ignore[attr-defined]
             return False
-    return not (_len_torch_dispatch_stack() or _are_functorch_transforms_active())
+    return not (_len_torch_dispatch_stack() or is_transforming())
+
+
+def is_transforming() -> bool:
+    """True inside vmap, grad and the other transforms of torch.func."""
+    return _are_functorch_transforms_active()
 
 
 def derive(*tensors: torch.Tensor) -> bool:

@@ -240,7 +240,25 @@ def _batch(
         x if dim is None else x.reshape(x.shape[0], *[1] * (max(ranks) - rank), *x.shape[1:])
         for x, dim, rank in zip(moved, in_dims, ranks, strict=True)
     ]
-    return torch.ops.cudademo.sum_double(*aligned), 0
+    return dispatched(*aligned), 0
+
+
+class _Transformed(_SumDouble):
+    """The gradient inside of torch.func's transforms, which the dispatcher's does not know."""
+
+    @staticmethod
+    def forward(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return dispatched(a, b)
+
+    setup_context = staticmethod(_setup_context)
+    vmap = staticmethod(_batch)
+
+
+def dispatched(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The sum by torch's dispatcher, or by the transforms of torch.func that are active."""
+    if plain.is_transforming():
+        return _Transformed.apply(a, b)  # type: ignore[no-any-return, no-untyped-call]
+    return torch.ops.cudademo.sum_double(a, b)  # type: ignore[no-any-return]
 
 
 def register() -> None:

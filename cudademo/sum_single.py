@@ -231,6 +231,24 @@ def _batch(info: Any, in_dims: tuple[int], x: torch.Tensor) -> tuple[torch.Tenso
     return x.movedim(in_dims[0], 0).reshape(info.batch_size, -1).sum(1, keepdim=True), 0
 
 
+class _Transformed(_SumSingle):
+    """The gradient inside of torch.func's transforms, which the dispatcher's does not know."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return dispatched(x)
+
+    setup_context = staticmethod(_setup_context)
+    vmap = staticmethod(_batch)
+
+
+def dispatched(x: torch.Tensor) -> torch.Tensor:
+    """The sum by torch's dispatcher, or by the transforms of torch.func that are active."""
+    if plain.is_transforming():
+        return _Transformed.apply(x)  # type: ignore[no-any-return, no-untyped-call]
+    return torch.ops.cudademo.sum_single(x)  # type: ignore[no-any-return]
+
+
 def register() -> None:
     """Make it an operator of torch. Called once, by the package."""
     name = "cudademo::sum_single"

@@ -120,6 +120,22 @@ def test_no_grad_records_nothing(device):
         assert not sum_single_op(a).requires_grad
 
 
+# torch.func.jvp scripts its own decompositions.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.:DeprecationWarning")
+@device
+def test_transforms_see_through_tensors_that_record_as_well(device):
+    x = tensor((3,), torch.float32, device)
+    w = tensor((3,), torch.float32, device).requires_grad_()
+
+    def total(x):
+        return sum_single_op(sum_double_op(sum_double_op(x, w), x)).sum()
+
+    assert torch.func.grad(total)(x).tolist() == [2.0] * 3
+    assert torch.func.jvp(total, (x,), (torch.ones_like(x),))[1].item() == 6.0
+    total(x).backward()
+    assert w.grad.tolist() == [1.0] * 3
+
+
 @device
 def test_torchs_own_check_of_operators_passes(device):
     a = tensor((3, 1), torch.float64, device).requires_grad_()
@@ -128,12 +144,16 @@ def test_torchs_own_check_of_operators_passes(device):
     torch.library.opcheck(torch.ops.cudademo.sum_single.default, (a,))
 
 
-@device
-def test_a_whole_graph_is_compiled(device):
+@pytest.mark.parametrize(
+    ("device", "backend"),
+    [("cpu", "aot_eager"), *(pytest.param("cuda", b, marks=pytest.mark.gpu)
+                             for b in ("aot_eager", "inductor"))],
+)  # fmt: skip
+def test_a_whole_graph_is_compiled(device, backend):
     def function(x, y):
         return sum_single_op(sum_double_op(x, y) * 2)
 
-    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
     x, y = tensor((3, 4), torch.float32, device), tensor((4,), torch.float32, device)
     torch.testing.assert_close(compiled(x, y), function(x, y))
 

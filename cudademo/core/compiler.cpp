@@ -32,6 +32,7 @@ std::string probe_of(const std::string& kernel) {
 
 std::vector<const char*> pointers(const std::vector<std::string>& strings) {
   std::vector<const char*> out;
+  out.reserve(strings.size());
   for (const std::string& text : strings) out.push_back(text.c_str());
   return out;
 }

@@ -57,6 +57,8 @@ Loaded open_driver() {
   CUDADEMO_DRIVER_OPTIONAL(CUDADEMO_OPTIONAL)
 #undef CUDADEMO_REQUIRED
 #undef CUDADEMO_OPTIONAL
+  // resolve throws where a required one is missing.
+  // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage)
   const Result result = loaded.table.init(0);
   if (result != success) {
     const char* text = nullptr;
@@ -171,16 +173,17 @@ int current_device() {
 }
 
 ContextGuard::ContextGuard(Context context) {
+  const Functions& driver = functions();
   Context active = nullptr;
-  check(functions().context_get_current(&active), "cuCtxGetCurrent");
+  check(driver.context_get_current(&active), "cuCtxGetCurrent");
   if (active == context) return;
-  check(functions().context_push(context), "cuCtxPushCurrent");
-  pushed_ = true;
+  check(driver.context_push(context), "cuCtxPushCurrent");
+  pushed_by_ = &driver;
 }
 
 ContextGuard::~ContextGuard() {
   Context former = nullptr;
-  if (pushed_) functions().context_pop(&former);
+  if (pushed_by_ != nullptr) pushed_by_->context_pop(&former);
 }
 
 bool is_capturing(Stream stream) {

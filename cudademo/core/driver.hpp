@@ -151,7 +151,7 @@ class ContextGuard {
   ContextGuard& operator=(const ContextGuard&) = delete;
 
  private:
-  bool pushed_ = false;
+  const Functions* pushed_by_ = nullptr;  // where it was pushed
 };
 
 // True while work on this stream is recorded into a CUDA graph.

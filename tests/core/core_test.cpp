@@ -1,13 +1,22 @@
 // The core without Python: formats, the cache's entries, signatures, and a launch on the stub
 // driver.
+#include <stdlib.h>
+
+#include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "cache.hpp"
 #include "driver.hpp"
+#include "dtype.hpp"
+#include "dynlib.hpp"
 #include "errors.hpp"
 #include "launch.hpp"
 #include "narrow.hpp"
@@ -95,6 +104,83 @@ void launches_reach_the_driver() {
   expect(refused, "too much shared memory is refused");
 }
 
+void dtypes_are_known_by_name_and_by_dlpack() {
+  for (int i = 1; i < dtype_count; ++i) {
+    const auto dtype = static_cast<Dtype>(i);
+    expect(dtype_named(info(dtype).name) == dtype, "a dtype's name leads back to it");
+  }
+  expect(dtype_named("nonsense") == Dtype::unknown, "an unknown name");
+  expect(dtype_from_dlpack(2, 32) == Dtype::float32, "kDLFloat of 32 bits");
+  expect(dtype_from_dlpack(4, 16) == Dtype::bfloat16, "kDLBfloat of 16 bits");
+  expect(dtype_from_dlpack(2, 8) == Dtype::unknown, "no kDLFloat of 8 bits");
+  expect(dtype_from_dlpack(10, 8) == Dtype::float8_e4m3fn, "kDLFloat8_e4m3fn");
+}
+
+void libraries_that_are_not_there_are_named() {
+  std::string text;
+  try {
+    const SharedLibrary library("libcudademo_nothing.so.1");
+  } catch (const ToolchainError& error) {
+    text = error.what();
+  }
+  expect(text.find("libcudademo_nothing.so.1") != std::string::npos, "the library's name");
+  expect(loaded_library("libc.so").has_value(), "what the process holds is found");
+  expect(!loaded_library("libcudademo_nothing").has_value(), "and what it does not is not");
+}
+
+void entries_are_stored_found_and_removed_when_damaged() {
+  char name[] = "/tmp/cudademo-core-XXXXXX";
+  const std::filesystem::path folder = mkdtemp(name);
+  const Cache cache(folder / "cache");
+  expect(!cache.load("0123", "key").binary && cache.load("0123", "key").fault.empty(),
+         "no entry is no fault");
+  expect(cache.store("0123", "key", sample()).empty(), "an entry is stored");
+  expect(cache.load("0123", "key").binary.has_value(), "and found");
+  expect(!cache.load("0123", "other").fault.empty(), "another key is a fault");
+  expect(cache.store("0123", "key", sample()).empty(), "an entry is stored again");
+  std::filesystem::resize_file(cache.path_of("0123"), 20);
+  expect(!cache.load("0123", "key").fault.empty(), "a short file is a fault");
+  expect(!std::filesystem::exists(cache.path_of("0123")), "and is removed");
+  std::ofstream(folder / "file") << "in the way";
+  expect(!Cache(folder / "file").store("0123", "key", sample()).empty(), "no folder is a fault");
+  std::filesystem::remove_all(folder);
+}
+
+void a_context_is_current_for_a_scope() {
+  const auto current = [] {
+    driver::Context context = nullptr;
+    driver::functions().context_get_current(&context);
+    return context;
+  };
+  const driver::Context before = current();
+  {
+    const driver::ContextGuard guard(driver::primary_context(1));
+    expect(current() == driver::primary_context(1), "the guard's context");
+  }
+  expect(current() == before, "the former context is back");
+}
+
+void threads_share_one_module_and_launch_at_once() {
+  const Binary binary = sample();
+  std::atomic<int> launched{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      Plan plan(resident_module("digest", binary), binary.kernels.at("k"), "k", 0);
+      int n = 1;
+      void* pointer = nullptr;
+      void* parameters[] = {&pointer, &n};
+      for (int j = 0; j < 100; ++j) {
+        plan.launch({{1, 1, 1}, {32, 1, 1}, 50 * 1024}, parameters, nullptr);
+        ++launched;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  expect(launched == 400, "every launch returns");
+  expect(resident_module("digest", binary) == resident_module("digest", binary), "one module");
+}
+
 }  // namespace
 
 int main() {
@@ -102,5 +188,10 @@ int main() {
   entries_survive_and_damage_is_seen();
   signatures_are_read_from_the_probe();
   launches_reach_the_driver();
+  dtypes_are_known_by_name_and_by_dlpack();
+  libraries_that_are_not_there_are_named();
+  entries_are_stored_found_and_removed_when_damaged();
+  a_context_is_current_for_a_scope();
+  threads_share_one_module_and_launch_at_once();
   return failures == 0 ? 0 : 1;
 }

@@ -109,6 +109,7 @@ std::pair<std::string_view, std::string_view> cpp_type(const std::string& dtype)
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The core of cudademo in C++: compile, keep, load and launch. Not a public interface.";
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): pybind11's own signature
   py::register_exception_translator([](std::exception_ptr error) {
     if (!error) return;
     try {
