@@ -21,7 +21,7 @@ from measure import (
 )
 
 SUITE = "launch"
-CASE = f"3 arrays + 1 integer, {subject.ELEMENTS:,} elements"
+CASE = "one launch, 3 arrays and 1 integer"
 
 
 def run(budget: Budget) -> Iterator[Row]:

@@ -23,7 +23,7 @@ from measure import (
 )
 
 SUITE = "operator"
-DISPATCHED = "cudademo, through torch.ops"
+DISPATCHED = "torch.ops.cudademo"
 CUSTOM_OP = "torch.library.custom_op"
 FUNCTION = "autograd.Function"
 

@@ -28,12 +28,12 @@ from measure import BURST_CALLS, Loop, Missing, Timed, burst
 from subject import BLOCK, GRID, KERNEL_NAME, SOURCE, SOURCE_INT32, Arrays
 
 OURS = "cudademo"
-OURS_INLINE = "cudademo, k[grid, block](...)"
+OURS_INLINE = "cudademo k[grid, block](...)"
 RAW = "raw cuLaunchKernel in C"
 BARE = "bare NVRTC"
 CUDA_CORE = "cuda.core"
 CUPY = "CuPy"
-CUPY_ON_TORCH = "CuPy, torch's stream"
+CUPY_ON_TORCH = "CuPy on torch's stream"
 COMPILE_KERNEL = "torch.cuda._compile_kernel"
 TRITON = "Triton"
 LOAD_INLINE = "load_inline"

@@ -104,41 +104,27 @@ def print_tables(report: Report) -> None:
 
 
 def markdown(report: Report) -> str:
-    """The README's table: each kind of cost, ours beside the best known ways."""
-    launch, warm, cold, operator = (
-        _cases(report, s) for s in ("launch", "warm", "cold", "operator")
-    )
+    """The README's table: ours, and the others from the fastest to the slowest."""
     lines = ["| What | cudademo | Others |", "|---|---|---|"]
-    for title, cases, unit in (
-        ("One launch, three tensors and an integer", launch, "us"),
-        ("First launch in a new process, cache warm", warm, "ms"),
-        ("First launch in a new process, cache cold", cold, "ms"),
-        *((f"`{case}`", [case], "us") for case in operator),
-    ):
-        for case in cases:
-            rows = [row for row in report.rows if row.case == case and row.unit == unit]
-            ours = [row for row in rows if row.who == peers.OURS]
-            others = [row for row in rows if row.who != peers.OURS]
-            others.sort(key=lambda row: row.value or 0.0)
-            if ours:
-                words = ", ".join(f"{row.who} {_amount(row)}" for row in others)
-                lines.append(f"| {title} | **{_amount(ours[0])}** | {words} |")
-    for operation in ("sum_double", "sum_single"):
-        for dtype in ("f32", "bf16"):
-            rows = [
-                row
-                for row in report.rows
-                if row.suite == "bandwidth"
-                and row.case.startswith(f"{operation} {dtype} ")
-                and row.who == peers.OURS
-                and row.unit == "x torch"
-            ]
-            if rows:
-                sizes = " / ".join(row.case.rsplit(" ", 1)[1] for row in rows)
-                values = " / ".join(f"{row.value:.2f}" for row in rows)
-                lines.append(
-                    f"| `{operation}` {dtype}, {sizes} elements | **{values} x torch's speed** | |"
-                )
+    for suite in ("launch", "import", "warm", "cold", "operator"):
+        for case in _cases(report, suite):
+            rows = [row for row in report.rows if row.case == case and row.unit in ("us", "ms")]
+            rows.sort(key=lambda row: row.value or 0.0)
+            ours = [_amount(row) for row in rows if row.who == peers.OURS]
+            others = [f"{row.who} {_amount(row)}" for row in rows if row.who != peers.OURS]
+            lines.append(f"| {case} | **{', '.join(ours)}** | {', '.join(others)} |")
+    speeds = [row for row in report.rows if row.suite == "bandwidth" and row.unit == "x torch"]
+    for panel in dict.fromkeys(row.case.rsplit(" ", 1)[0] for row in speeds):
+        rows = [row for row in speeds if row.case.startswith(panel + " ")]
+        sizes = " / ".join(dict.fromkeys(row.case.rsplit(" ", 1)[1] for row in rows))
+        by_who = {
+            who: " / ".join(f"{row.value:.2f}" for row in rows if row.who == who)
+            for who in dict.fromkeys(row.who for row in rows)
+        }
+        ours_text = by_who.pop(peers.OURS, "")
+        others = [f"{who} {text}" for who, text in by_who.items() if who != "torch"]
+        what = f"{panel}, {sizes} elements: speed as a multiple of torch's"
+        lines.append(f"| {what} | **{ours_text}** | {', '.join(others)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -157,7 +143,7 @@ def plot_launch(report: Report, path: Path) -> None:
     bars = axes.barh([row.who for row in rows], values, color=colours)
     labels = [f" {v:.1f} µs" + (f", {v / raw:.2f} x" if raw else "") for v in values]
     axes.bar_label(bars, labels)
-    axes.set_xlim(0, max(values) * 1.2)
+    axes.set_xlim(0, max(values) * 1.25)
     axes.set_xlabel("host time of one launch, µs (minimum over rounds)")
     axes.set_title(f"One launch of three arrays and an integer, {report.header['gpu']}", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
@@ -207,7 +193,10 @@ def _cases(report: Report, suite: str) -> list[str]:
 
 
 def _amount(row: Row) -> str:
-    return f"{_short(row.value)} {row.unit.replace('us', 'µs')}"
+    value, unit = row.value or 0.0, row.unit
+    if unit == "ms" and value >= 1e4:
+        value, unit = value * 1e-3, "s"
+    return f"{_short(value)} {unit.replace('us', 'µs')}"
 
 
 def _short(value: float | None) -> str:
