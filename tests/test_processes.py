@@ -126,6 +126,15 @@ import sys; sys.modules["kept"] = late
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+@pytest.mark.usefixtures("driver")
+def test_a_launch_from_a_warm_cache_does_not_open_nvrtc(tmp_path: Path) -> None:
+    code = QUICK + "k[1, 32](7); print(cudademo._core.loaded_library('libnvrtc.so'))"
+    cache = str(tmp_path / "cache")
+    cold, warm = (child.run(code, tmp_path, CUDADEMO_CACHE_DIR=cache) for _ in "ab")
+    assert "libnvrtc" in cold.stdout, cold.stderr
+    assert (warm.stdout, warm.stderr) == ("None\n", "")
+
+
 def test_eight_processes_at_once_leave_whole_entries_only(tmp_path: Path) -> None:
     code = """
 import cudademo

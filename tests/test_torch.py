@@ -83,6 +83,17 @@ def test_a_first_launch_under_capture_is_refused_and_a_later_one_is_captured():
         assert torch.equal(y, 2 * x + before)
 
 
+def test_a_freed_tensor_is_refused_and_the_next_launch_works():
+    x, y = tensors()
+    freed = torch.ones(1000, device="cuda")
+    freed.untyped_storage().resize_(0)
+    with pytest.raises(cudademo.ArgumentError, match="freed"):
+        launch(freed, y, 1.0)
+    expected = x + y
+    launch(x, y, 1.0)
+    assert torch.equal(y, expected)
+
+
 def test_the_streams_order_is_kept():
     x, y = torch.zeros(1 << 22, device="cuda"), torch.zeros(1 << 22, device="cuda")
     side = torch.cuda.Stream()
