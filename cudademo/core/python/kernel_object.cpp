@@ -18,6 +18,7 @@
 
 #include "errors.hpp"
 #include "launch.hpp"
+#include "python/configuration.hpp"
 #include "python/convert.hpp"
 #include "python/object.hpp"
 #include "python/raise.hpp"
@@ -123,84 +124,6 @@ std::string plural(std::size_t count, const char* noun) {
 
 // ---- kernel[grid, block] ----
 
-[[noreturn]] void bad_subscript(const KernelState& kernel, std::string got) {
-  throw ArgumentError(
-      kernel.name, -1,
-      "kernel[grid, block] or kernel[grid, block, shared_bytes], where grid and block are "
-      "an int or a tuple of up to three",
-      std::move(got));
-}
-
-std::int64_t dimension(const KernelState& kernel, PyObject* value) {
-  const Object index(PyIndex_Check(value) ? PyNumber_Index(value) : nullptr);
-  if (!index) {
-    PyErr_Clear();
-    bad_subscript(kernel, describe(value, {}) +
-                              (PyFloat_Check(value) ? "; cudademo.ceil_div divides upwards" : ""));
-  }
-  int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
-  if (overflow != 0) bad_subscript(kernel, describe(value, {}));
-  return number;
-}
-
-[[noreturn]] void out_of_range(const KernelState& kernel, const std::string& what,
-                               const std::string& limit) {
-  throw LaunchError(kernel.name + ": " + what + "; the limit is " + limit, "cuLaunchKernel",
-                    driver::error_invalid_value, "CUDA_ERROR_INVALID_VALUE");
-}
-
-// The limits are those of every GPU since compute capability 3.0 (CUDA Programming Guide, technical
-// specifications).
-Dim3 parse_dim(const KernelState& kernel, PyObject* value, const char* what, const Dim3& limits,
-               std::int64_t least) {
-  std::array<std::int64_t, 3> numbers{1, 1, 1};
-  if (PyTuple_Check(value) || PyList_Check(value)) {
-    const Object fast(PySequence_Fast(value, ""));
-    const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.get());
-    if (count < 1 || count > 3) bad_subscript(kernel, describe(value, {}));
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      numbers[static_cast<std::size_t>(i)] =
-          dimension(kernel, PySequence_Fast_GET_ITEM(fast.get(), i));
-    }
-  } else {
-    numbers[0] = dimension(kernel, value);
-  }
-  const std::array<std::uint32_t, 3> most{limits.x, limits.y, limits.z};
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (numbers[i] >= least && numbers[i] <= most[i]) continue;
-    out_of_range(kernel, std::string(what) + "." + "xyz"[i] + " is " + std::to_string(numbers[i]),
-                 std::to_string(least) + " to " + std::to_string(most[i]));
-  }
-  return {static_cast<std::uint32_t>(numbers[0]), static_cast<std::uint32_t>(numbers[1]),
-          static_cast<std::uint32_t>(numbers[2])};
-}
-
-LaunchConfig parse_config(const KernelState& kernel, PyObject* subscript) {
-  constexpr Dim3 grid_limits{0x7FFFFFFF, 65535, 65535};
-  constexpr Dim3 block_limits{1024, 1024, 64};
-  if (!PyTuple_Check(subscript)) bad_subscript(kernel, describe(subscript, {}));
-  const Py_ssize_t count = PyTuple_GET_SIZE(subscript);
-  if (count != 2 && count != 3) {
-    bad_subscript(kernel, plural(static_cast<std::size_t>(count), "value"));
-  }
-  LaunchConfig config;
-  config.grid = parse_dim(kernel, PyTuple_GET_ITEM(subscript, 0), "grid", grid_limits, 0);
-  config.block = parse_dim(kernel, PyTuple_GET_ITEM(subscript, 1), "block", block_limits, 1);
-  if (config.block.count() > 1024) {
-    out_of_range(kernel, "a block of " + std::to_string(config.block.count()) + " threads", "1024");
-  }
-  if (count == 3) {
-    const std::int64_t bytes = dimension(kernel, PyTuple_GET_ITEM(subscript, 2));
-    if (bytes < 0 || bytes > 0x7FFFFFFF) {
-      out_of_range(kernel, std::to_string(bytes) + " bytes of dynamic shared memory",
-                   "that of the device");
-    }
-    config.shared_bytes = static_cast<std::uint32_t>(bytes);
-  }
-  return config;
-}
-
 PyObject* launcher_call(PyObject* self, PyObject* const* arguments, std::size_t flagged_count,
                         PyObject* keywords);
 
@@ -208,7 +131,7 @@ PyObject* kernel_subscript(PyObject* self, PyObject* subscript) {
   try {
     auto* kernel = reinterpret_cast<KernelObject*>(self);
     if (kernel->state == nullptr) throw Error("the kernel is not initialised");
-    const LaunchConfig config = parse_config(*kernel->state, subscript);
+    const LaunchConfig config = parse_config(kernel->state->name, subscript);
     auto* launcher = PyObject_New(LauncherObject, launcher_type);
     if (launcher == nullptr) throw PythonError();
     launcher->vectorcall = launcher_call;
