@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from pathlib import Path
 
@@ -55,6 +56,18 @@ def test_the_name_of_the_folder_is_not_in_the_key(fresh_cache, tmp_path):
         module = cudademo.load(tmp_path / name / "k.cu", defines={"VALUE": 1})
         digests.add(module.k.latest().compiled.digest)
     assert len(digests) == 1
+
+
+def test_an_entry_that_cannot_be_read_is_compiled_anew_and_mended(fresh_cache, monkeypatch):
+    made()
+    (entry,) = entries(fresh_cache)
+    entry.unlink()
+    entry.symlink_to(entry.name)  # open fails, whoever asks
+    monkeypatch.setattr(compilation, "_ready", {})
+    with pytest.warns(CacheWarning, match="was not used: read: "):
+        assert made().origin == "compiler"
+    monkeypatch.setattr(compilation, "_ready", {})
+    assert made().origin == "disk cache"
 
 
 @pytest.mark.parametrize("damage", ["truncated", "zeroed", "flipped", "empty"])
@@ -158,6 +171,26 @@ def test_threads_share_one_compile_and_one_failure(fresh_cache, monkeypatch):
         if distinct is str:
             assert len(calls) == 1
     assert made().digest  # and a right source still works
+
+
+def test_threads_with_a_key_each_are_all_right(fresh_cache):
+    gate = threading.Barrier(8)
+    results = {}
+
+    def use(value: int) -> None:
+        gate.wait()
+        results[value] = made(defines={"VALUE": value})
+
+    threads = [threading.Thread(target=use, args=(value,)) for value in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({compiled.digest for compiled in results.values()}) == 8
+    assert len(entries(fresh_cache)) == 8
+    for value, compiled in results.items():
+        (bits,) = struct.unpack("<I", struct.pack("<f", value))  # as PTX writes the float
+        assert f", {bits};" in compiled.binary.ptx
 
 
 def test_half_operators_work_without_flags(fresh_cache):

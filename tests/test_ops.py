@@ -179,6 +179,25 @@ def test_a_cuda_graph_replays_with_changed_input():
 
 
 @pytest.mark.gpu
+def test_graphs_that_replay_at_once_do_not_disturb_one_another():
+    x = torch.ones(1 << 22, device="cuda")
+    sum_single_op(x)
+    graphs, totals = [], []
+    for _ in range(20):  # more than the stock of workspaces
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            totals.append(sum_single_op(x))
+        graphs.append((graph, torch.cuda.Stream()))
+    for _ in range(20):
+        for graph, stream in graphs:
+            with torch.cuda.stream(stream):
+                graph.replay()
+        sum_single_op(x)
+    torch.cuda.synchronize()
+    assert {total.item() for total in totals} == {float(1 << 22)}
+
+
+@pytest.mark.gpu
 def test_autocast_is_left_alone():
     x = torch.ones(8, device="cuda")
     with torch.autocast("cuda"):
