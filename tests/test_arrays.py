@@ -197,6 +197,9 @@ def test_the_device_of_the_array_is_that_of_the_launch(stub):
     assert stub.device == 1
 
 
+# What these libraries warn of is their own affair.
+theirs = pytest.mark.filterwarnings("default")
+
 AXPY = """template <typename T> __global__ void axpy(const T* x, T* y, T a, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = a * x[i] + y[i];
@@ -225,6 +228,7 @@ def test_a_torch_without_the_table_is_read_by_its_attributes():
 
 
 @pytest.mark.gpu
+@theirs
 def test_cupys_arrays_are_read_and_written():
     cupy = pytest.importorskip("cupy")
     x, y = cupy.arange(1000, dtype=cupy.float32), cupy.ones(1000, dtype=cupy.float32)
@@ -233,6 +237,7 @@ def test_cupys_arrays_are_read_and_written():
 
 
 @pytest.mark.gpu
+@theirs
 def test_cupys_arrays_on_cupys_stream_and_torchs_on_torchs_are_in_order():
     cupy = pytest.importorskip("cupy")
     import torch
@@ -248,6 +253,7 @@ def test_cupys_arrays_on_cupys_stream_and_torchs_on_torchs_are_in_order():
 
 
 @pytest.mark.gpu
+@theirs
 def test_jaxs_arrays_are_inputs_and_no_outputs(monkeypatch):
     monkeypatch.setitem(os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax = pytest.importorskip("jax")

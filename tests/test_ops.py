@@ -144,6 +144,7 @@ def test_torchs_own_check_of_operators_passes(device):
     torch.library.opcheck(torch.ops.cudademo.sum_single.default, (a,))
 
 
+@pytest.mark.filterwarnings("default")  # of torch's compiler
 @pytest.mark.parametrize(
     ("device", "backend"),
     [("cpu", "aot_eager"), *(pytest.param("cuda", b, marks=pytest.mark.gpu)

@@ -7,7 +7,8 @@ import torch
 
 import cudademo
 
-pytestmark = pytest.mark.gpu
+# What torch's compiler warns of is its own affair.
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
 AXPY = """template <typename T> __global__ void axpy(const T* x, T* y, T a, long long n) {
   long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
