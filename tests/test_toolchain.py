@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+import child
 import pytest
 
 from cudademo import ToolchainError, ToolchainWarning, compilation, toolchain
@@ -21,14 +21,7 @@ def tools() -> toolchain.Toolchain:
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Python code in a process of its own, where the driver and NVRTC are not opened yet."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=os.environ["CUDADEMO_CACHE_DIR"] + "/..",  # not a checkout
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return child.run(code, Path(os.environ["CUDADEMO_CACHE_DIR"]).parent, **environment)
 
 
 def test_nvrtc_is_found_without_a_library_path():
@@ -60,6 +53,16 @@ def test_a_missing_builtins_library_is_named_with_both_paths(tmp_path, tools):
     text = run(code, CUDADEMO_NVRTC=str(copied)).stderr
     assert f"{copied} needs libnvrtc-builtins.so" in text
     assert str(copied.parent / "libnvrtc-builtins.so") in text
+
+
+def test_the_builtins_beside_nvrtc_are_opened_with_it(tmp_path):
+    code = (
+        "from pathlib import Path; from cudademo import toolchain, _core;"
+        f"toolchain.open_nvrtc(toolchain.current(Path({str(tmp_path)!r}), None));"
+        "print(_core.loaded_library('libnvrtc-builtins.so'))"
+    )
+    ran = run(code, LD_LIBRARY_PATH="")
+    assert "libnvrtc-builtins.so." in ran.stdout, ran.stderr
 
 
 def test_a_known_capability_is_compiled_to_a_cubin(tools):

@@ -20,7 +20,8 @@ bool is_sticky(driver::Result result) {
   return result == 700 || (result >= 702 && result <= 703) || (result >= 710 && result <= 719);
 }
 
-// The second opinion on the signature: the driver's own idea of each parameter's size.
+// The second opinion on the signature: the driver's own idea of each parameter's size. A context
+// must be current.
 void verify_sizes(driver::Kernel kernel, const Signature& signature, const std::string& name) {
   const auto param_info = driver::functions().kernel_get_param_info;
   if (param_info == nullptr) return;
@@ -55,6 +56,7 @@ Plan::Plan(std::shared_ptr<const Module> module, const KernelEntry& entry, std::
       name_(std::move(name)) {
   const auto used = static_cast<std::uint32_t>(resources_.shared_bytes);
   shared_allowed_ = used < default_shared_limit ? default_shared_limit - used : 0;
+  const driver::ContextGuard guard(context_);
   verify_sizes(kernel_, signature_, name_);
   if (parameter_names.size() != signature_.parameters.size()) return;
   for (std::size_t i = 0; i < parameter_names.size(); ++i) {

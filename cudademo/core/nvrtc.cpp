@@ -1,5 +1,8 @@
 #include "nvrtc.hpp"
 
+#include <filesystem>
+#include <system_error>
+
 #include "errors.hpp"
 
 namespace cudademo {
@@ -30,11 +33,24 @@ nvrtc::Functions load(const SharedLibrary& library, const std::string& path) {
   return table;
 }
 
+// The builtins library of NVRTC's own folder, where it is there. NVRTC itself looks on the loader's
+// path, and only some builds beside themselves.
+std::optional<SharedLibrary> open_builtins(const std::filesystem::path& nvrtc,
+                                           std::pair<int, int> version) {
+  const std::string name = "libnvrtc-builtins.so." + std::to_string(version.first) + "." +
+                           std::to_string(version.second);
+  const std::filesystem::path beside = nvrtc.parent_path() / name;
+  std::error_code ignored;
+  if (!nvrtc.has_parent_path() || !std::filesystem::exists(beside, ignored)) return std::nullopt;
+  return SharedLibrary(beside.string());
+}
+
 }  // namespace
 
 Nvrtc::Nvrtc(std::string path)
     : path_(std::move(path)), library_(path_), functions_(load(library_, path_)) {
   check(functions_.version(&version_.first, &version_.second), "nvrtcVersion");
+  builtins_ = open_builtins(path_, version_);
   int count = 0;
   check(functions_.architecture_count(&count), "nvrtcGetNumSupportedArchs");
   architectures_.resize(static_cast<std::size_t>(count));

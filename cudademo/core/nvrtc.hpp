@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,7 @@ class Nvrtc {
  private:
   std::string path_;
   SharedLibrary library_;
+  std::optional<SharedLibrary> builtins_;  // NVRTC opens it by name, and finds the one loaded
   nvrtc::Functions functions_;
   std::pair<int, int> version_;
   std::vector<int> architectures_;

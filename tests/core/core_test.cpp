@@ -1,8 +1,10 @@
 // The core without Python: formats, the cache's entries, signatures, and a launch on the stub
 // driver.
+#include <signal.h>
 #include <stdlib.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -18,6 +20,7 @@
 #include "dtype.hpp"
 #include "dynlib.hpp"
 #include "errors.hpp"
+#include "handlers.hpp"
 #include "launch.hpp"
 #include "narrow.hpp"
 #include "signature.hpp"
@@ -181,6 +184,33 @@ void threads_share_one_module_and_launch_at_once() {
   expect(resident_module("digest", binary) == resident_module("digest", binary), "one module");
 }
 
+void of_this_program(int) {}
+
+void handlers_of_the_library_are_put_back_and_others_left() {
+  struct sigaction own{};
+  struct sigaction now{};
+  own.sa_handler = of_this_program;
+  struct sigaction before{};
+  sigaction(SIGTERM, nullptr, &before);
+  {
+    const HandlerKeeper keeper(reinterpret_cast<const void*>(&of_this_program));
+    sigaction(SIGTERM, &own, nullptr);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    do {
+      sigaction(SIGTERM, nullptr, &now);
+    } while (now.sa_handler == of_this_program && std::chrono::steady_clock::now() < deadline);
+    expect(now.sa_handler == before.sa_handler, "the former handler is back");
+  }
+  {
+    const HandlerKeeper keeper(reinterpret_cast<const void*>(&sigaction));  // of the C library
+    sigaction(SIGTERM, &own, nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for a fault to show itself
+    sigaction(SIGTERM, nullptr, &now);
+    expect(now.sa_handler == of_this_program, "a handler of another library stays");
+  }
+  sigaction(SIGTERM, &before, nullptr);
+}
+
 }  // namespace
 
 int main() {
@@ -193,5 +223,6 @@ int main() {
   entries_are_stored_found_and_removed_when_damaged();
   a_context_is_current_for_a_scope();
   threads_share_one_module_and_launch_at_once();
+  handlers_of_the_library_are_put_back_and_others_left();
   return failures == 0 ? 0 : 1;
 }

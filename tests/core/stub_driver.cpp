@@ -41,6 +41,8 @@ State& state() {
 std::array<char, 2> contexts{};  // their addresses stand for the devices' primary contexts
 thread_local std::vector<void*> context_stack;
 
+constexpr int no_context = 201;  // CUDA_ERROR_INVALID_CONTEXT, where the real driver says so
+
 int record(const char* call) {
   State& s = state();
   const std::lock_guard lock(s.guard);
@@ -144,7 +146,7 @@ STUB int cuCtxGetCurrent(void** context) {
 }
 STUB int cuCtxGetDevice(int* device) {
   *device = stub_current_device();
-  return context_stack.empty() ? 201 : record("cuCtxGetDevice");
+  return context_stack.empty() ? no_context : record("cuCtxGetDevice");
 }
 STUB int cuCtxPushCurrent_v2(void* context) {
   context_stack.push_back(context);
@@ -166,9 +168,19 @@ STUB int cuLibraryGetKernel(void** kernel, void*, const char*) {
   return record("cuLibraryGetKernel");
 }
 STUB int cuKernelGetFunction(void** function, void*) {
+  if (context_stack.empty()) return no_context;
   *function = handle(0x3000);
   return record("cuKernelGetFunction");
 }
+#ifdef STUB_PARAMETER_SIZES  // where all kernels have the same parameters
+STUB int cuKernelGetParamInfo(void*, std::size_t index, std::size_t* offset, std::size_t* size) {
+  constexpr std::size_t sizes[] = {STUB_PARAMETER_SIZES};
+  if (context_stack.empty()) return no_context;
+  *offset = 0;
+  *size = sizes[index];
+  return record("cuKernelGetParamInfo");
+}
+#endif
 STUB int cuKernelGetAttribute(int* value, int attribute, void*, int) {
   *value = attribute == 0 ? 1024 : attribute == 1 ? state().static_shared_bytes : 32;
   return record("cuKernelGetAttribute");
@@ -183,17 +195,20 @@ STUB int cuPointerGetAttribute(void* value, int, const void* pointer) {
   return record("cuPointerGetAttribute");
 }
 STUB int cuStreamIsCapturing(void*, int* status) {
+  if (context_stack.empty()) return no_context;
   *status = state().capturing;
   return record("cuStreamIsCapturing");
 }
 STUB int cuStreamGetCaptureInfo_v2(void*, int* status, std::uint64_t* id, void*, void*,
                                    std::size_t*) {
+  if (context_stack.empty()) return no_context;
   *status = state().capturing;
   *id = 7;
   return record("cuStreamGetCaptureInfo");
 }
 STUB int cuStreamWaitEvent(void*, void*, unsigned) { return record("cuStreamWaitEvent"); }
 STUB int cuEventCreate(void** event, unsigned) {
+  if (context_stack.empty()) return no_context;
   *event = handle(0x4000);
   return record("cuEventCreate");
 }
@@ -202,6 +217,7 @@ STUB int cuEventDestroy_v2(void*) { return record("cuEventDestroy"); }
 STUB int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                         void* stream, void** parameters, void**) {
+  if (context_stack.empty()) return no_context;
   const int result = record("cuLaunchKernel");
   if (result != 0) return result;
   Launch launch;
