@@ -9,13 +9,13 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import peers
 import torch
-from measure import Missing, Row
+from measure import Budget, Missing, Row
 
 _PACKAGES = ("cudademo", "torch", "triton", "cuda-core", "cupy-cuda13x", "cupy-cuda12x", "numpy")
 _GREY, _OURS = "#9aa3ad", "#2a78b8"
@@ -55,7 +55,7 @@ class Report:
         return Report(data["header"], [Row.from_dict(fields) for fields in data["rows"]])
 
 
-def describe_machine(arguments: Sequence[str]) -> dict[str, Any]:
+def describe_machine(suites: Sequence[str], budget: Budget) -> dict[str, Any]:
     """What the figures depend on. Raises Missing without a GPU."""
     if not torch.cuda.is_available():
         raise Missing("no CUDA GPU")
@@ -70,7 +70,8 @@ def describe_machine(arguments: Sequence[str]) -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": _versions(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "arguments": list(arguments),
+        "suites": list(suites),
+        "rounds": asdict(budget),
     }
 
 

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
             budget = Budget.quick() if options.quick else Budget()
             if options.rounds:
                 budget = budget.capped(options.rounds)
-            report = reports.Report(reports.describe_machine(arguments))
+            report = reports.Report(reports.describe_machine(options.suites, budget))
             for suite in options.suites:
                 _measure(suite, budget, report)
             options.out.mkdir(parents=True, exist_ok=True)

@@ -220,7 +220,7 @@ def test_a_torch_without_the_table_is_read_by_its_attributes():
     x, y = torch.arange(1000.0, device="cuda"), torch.ones(1001, device="cuda")[1:]
     axpy()[4, 256](x.as_subclass(Old), y.as_subclass(Old), 2.0, 1000)
     assert torch.equal(y.cpu(), 2 * torch.arange(1000.0) + 1)
-    with pytest.raises(ArgumentError, match="got float32 tensor on cuda:0"):
+    with pytest.raises(ArgumentError, match="got float32 Old on cuda:0"):
         axpy()[4, 256](x.double(), y.as_subclass(Old), 2.0, 1000)
     lazy = torch.zeros(8, dtype=torch.complex64, device="cuda").conj().imag.as_subclass(Old)
     with pytest.raises(ArgumentError, match="negated"):
