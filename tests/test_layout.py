@@ -15,8 +15,10 @@ from cudademo import _core
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "cudademo" / "core"
 INCLUDE = re.compile(r'^#include [<"]([^>"]+)[>"]', re.MULTILINE)
-PARTS = ["errors", "handlers", "dynlib", "dtype", "narrow", "driver", "nvrtc", "signature", "binary",
-         "cache", "compiler", "module", "launch"]  # fmt: skip
+PARTS = [
+    "errors", "handlers", "dynlib", "dtype", "narrow", "driver", "nvrtc", "signature", "binary",
+    "cache", "compiler", "module", "launch",
+]  # fmt: skip
 
 
 def includes(part: str) -> set[str]:
