@@ -298,13 +298,14 @@ def _once(digest: str, make: Callable[[], Compiled]) -> Compiled:
             raise error
     try:
         result = make()
-    except BaseException as error:
         with _guard:
-            del _pending[digest]
-        mine.set_exception(error)
+            _ready[digest] = result
+        mine.set_result(result)
+    except BaseException as error:  # an interrupt may come at any line
+        if not mine.done():
+            mine.set_exception(error)
         raise
-    with _guard:
-        _ready[digest] = result
-        del _pending[digest]
-    mine.set_result(result)
+    finally:
+        with _guard:
+            _pending.pop(digest, None)
     return result

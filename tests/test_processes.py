@@ -66,7 +66,9 @@ print(len(cudademo.kernel('extern "C" __global__ void q() {}', "q").cubin()) > 0
     assert process.stdout.readline() == "compiling\n"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
-    assert (out, err) == ("interrupted\ncompiling\nTrue\n", "")
+    assert err == ""
+    assert out == "interrupted\ncompiling\nTrue\n"
+    assert process.returncode == 0
 
 
 @pytest.mark.usefixtures("driver")
