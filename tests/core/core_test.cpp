@@ -198,7 +198,7 @@ void handlers_of_the_library_are_put_back_and_others_left() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     do {
       sigaction(SIGTERM, nullptr, &now);
-    } while (now.sa_handler == of_this_program && std::chrono::steady_clock::now() < deadline);
+    } while (now.sa_handler != before.sa_handler && std::chrono::steady_clock::now() < deadline);
     expect(now.sa_handler == before.sa_handler, "the former handler is back");
   }
   {
