@@ -26,12 +26,12 @@ from measure import (
     Row,
     captured,
     interleaved,
-    measured,
     rate,
     require_gpu,
     skipped,
     speedup,
     synchronise,
+    tabulated,
 )
 
 SUITE = "bandwidth"
@@ -86,17 +86,10 @@ def _compare(
             raise AssertionError(f"{case}: a wrong result from {who}")
     # A replay should last for about a millisecond at least; a launch takes about five microseconds.
     repeats = max(4, min(200, math.ceil(2e9 / traffic_bytes)))
-    timed = {
-        who: captured(lambda _, run=operation: run(), repeats, 1)  # type: ignore[misc]
-        for who, operation in operations.items()
-    }
-    rows: dict[str, Row] = {}
-    for who, taken in interleaved(timed, budget.gpu_rounds, synchronise).items():
-        if isinstance(taken, Exception):
-            yield skipped(SUITE, case, who, taken)
-            continue
-        row = measured(SUITE, case, who, "us", [1e6 * seconds for seconds in taken], "median")
-        rows[who] = row
+    timed = {who: captured(operation, repeats) for who, operation in operations.items()}
+    samples = interleaved(timed, budget.gpu_rounds, synchronise)
+    rows, failures = tabulated(SUITE, case, samples, "median")
+    yield from failures
     for row in rows.values():
         yield row
         yield rate(row, traffic_bytes * 1e-3, "GB/s")

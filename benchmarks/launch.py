@@ -13,11 +13,11 @@ from measure import (
     Row,
     Timed,
     interleaved,
-    measured,
     ratio,
     require_gpu,
     skipped,
     synchronise,
+    tabulated,
 )
 
 SUITE = "launch"
@@ -40,12 +40,8 @@ def run(budget: Budget) -> Iterator[Row]:
     _warm_up(competitors)
     samples = interleaved(competitors, budget.host_rounds, synchronise)
     subject.check(arrays)
-    rows: dict[str, Row] = {}
-    for who, taken in samples.items():
-        if isinstance(taken, Exception):
-            yield skipped(SUITE, CASE, who, taken)
-        else:
-            rows[who] = measured(SUITE, CASE, who, "us", [1e6 * seconds for seconds in taken])
+    rows, failures = tabulated(SUITE, CASE, samples)
+    yield from failures
     if peers.RAW not in rows:
         raise Missing("without the raw call there is nothing to compare with")
     for row in rows.values():

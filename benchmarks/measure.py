@@ -93,6 +93,24 @@ def measured(
     return Row(suite, case, who, unit, value, statistic, "lower", len(samples), low, middle)
 
 
+def tabulated(
+    suite: str,
+    case: str,
+    samples: Mapping[str, list[float] | Exception],
+    statistic: str = "min",
+) -> tuple[dict[str, Row], list[Row]]:
+    """What `interleaved` gave, in microseconds: rows by competitor, and a row for each failure."""
+    rows: dict[str, Row] = {}
+    failures: list[Row] = []
+    for who, taken in samples.items():
+        if isinstance(taken, Exception):
+            failures.append(skipped(suite, case, who, taken))
+        else:
+            times = [1e6 * seconds for seconds in taken]
+            rows[who] = measured(suite, case, who, "us", times, statistic)
+    return rows, failures
+
+
 def skipped(suite: str, case: str, who: str, reason: BaseException | str) -> Row:
     """A row for a competitor that could not be measured."""
     return Row(suite, case, who, skipped=_one_line(reason))
@@ -165,22 +183,21 @@ def synchronise() -> None:
     torch.cuda.synchronize()
 
 
-def captured(body: Callable[[int], object], repeats: int, distinct: int) -> Timed:
-    """GPU seconds of one `body(i)`, from a CUDA graph of `repeats` of them.
+def captured(body: Callable[[], object], repeats: int) -> Timed:
+    """GPU seconds of one `body()`, from a CUDA graph of `repeats` of them.
 
-    `body(i)` runs on torch's current stream. It is run once for each of its `distinct` inputs
-    before the capture, so that nothing is compiled, loaded or first allocated inside it.
+    `body()` runs on torch's current stream. It is run once before the capture, so that nothing is
+    compiled, loaded or first allocated inside it.
     """
     stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for i in range(distinct):
-            body(i)
+        body()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
-        for i in range(repeats):
-            body(i)
+        for _ in range(repeats):
+            body()
     start = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 

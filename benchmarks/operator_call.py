@@ -15,11 +15,10 @@ from measure import (
     Row,
     burst,
     interleaved,
-    measured,
     ratio,
     require_gpu,
-    skipped,
     synchronise,
+    tabulated,
 )
 
 SUITE = "operator"
@@ -74,12 +73,8 @@ def _compare(
             got.detach().double().reshape(expected.shape), expected, rtol=1e-6, atol=1e-4, msg=who
         )
     timed = {who: burst(loop) for who, (loop, _) in competitors.items()}
-    rows: dict[str, Row] = {}
-    for who, taken in interleaved(timed, budget.host_rounds, synchronise).items():
-        if isinstance(taken, Exception):
-            yield skipped(SUITE, case, who, taken)
-        else:
-            rows[who] = measured(SUITE, case, who, "us", [1e6 * seconds for seconds in taken])
+    rows, failures = tabulated(SUITE, case, interleaved(timed, budget.host_rounds, synchronise))
+    yield from failures
     for row in rows.values():
         yield row
         yield ratio(row, rows[base], base)

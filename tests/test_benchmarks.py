@@ -73,6 +73,14 @@ def test_a_competitor_that_fails_leaves_the_others_their_samples(modules: Any) -
     assert ran["good"] == [1.0, 1.0, 1.0]
 
 
+def test_samples_become_rows_in_microseconds_and_failures_rows_of_their_own(modules: Any) -> None:
+    samples = {"good": [3e-6, 1e-6, 2e-6], "bad": RuntimeError("no")}
+    rows, failures = modules.measure.tabulated("launch", "a launch", samples, "median")
+    assert list(rows) == ["good"]
+    assert (rows["good"].value, rows["good"].unit) == (pytest.approx(2.0), "us")
+    assert [(row.who, row.skipped) for row in failures] == [("bad", "RuntimeError: no")]
+
+
 def test_a_skipped_row_says_why_in_one_line(modules: Any) -> None:
     row = sample(modules).rows[-1]
     assert row.skipped == "ImportError: No module"
