@@ -16,8 +16,6 @@ from . import _core
 from .errors import CacheWarning
 from .files import write_atomically
 
-_ANOTHER = "CUDADEMO_CACHE_DIR names another folder"
-
 _warned: set[Path] = set()
 _warned_guard = threading.Lock()
 
@@ -65,7 +63,7 @@ def store(digest: str, key: bytes, binary: _core.Binary) -> None:
         return
     fault = _core.Cache(base).store(digest, key, binary)
     if fault:
-        _warn(base, f"nothing is kept there: {fault}; {_ANOTHER}")
+        _warn_unkept(base, fault)
 
 
 def keep_source(text: str) -> Path | None:
@@ -79,10 +77,13 @@ def keep_source(text: str) -> Path | None:
     try:
         write_atomically(path, text)
     except OSError as error:
-        fault = error.strerror or str(error)
-        _warn(base, f"nothing is kept there: {fault}; {_ANOTHER}")
+        _warn_unkept(base, error.strerror or str(error))
         return None
     return path
+
+
+def _warn_unkept(base: Path, fault: str) -> None:
+    _warn(base, f"nothing is kept there: {fault}; CUDADEMO_CACHE_DIR names another folder")
 
 
 def _warn(base: Path, text: str) -> None:

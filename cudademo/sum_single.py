@@ -116,9 +116,13 @@ def _tiers(types: _Types, device: torch.device) -> tuple[_Tier, ...]:
     )
 
 
+def _tier_for(types: _Types, device: torch.device, size: int) -> _Tier:
+    return next(tier for tier in _tiers(types, device) if size <= tier.most_bytes)
+
+
 def _launch_dense(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -> None:
     size = n * x.element_size()
-    tier = next(tier for tier in _tiers(types, x.device) if size <= tier.most_bytes)
+    tier = _tier_for(types, x.device, size)
     grid = min(ceil_div(size, tier.bytes_per_block), tier.most_blocks)
     with torch.cuda.device(x.device):
         tier.kernel[grid, tier.block](x, n, out, _workspace(x.device))
@@ -154,7 +158,7 @@ def kernel_for(x: torch.Tensor) -> Kernel:
     types = _TYPES[x.dtype]
     if not x.is_cuda:
         return _dense_kernel(types, 256, streaming=False).specialize(T=x.dtype)
-    return next(tier.kernel for tier in _tiers(types, x.device) if x.nbytes <= tier.most_bytes)
+    return _tier_for(types, x.device, x.nbytes).kernel
 
 
 @functools.cache
