@@ -1,0 +1,338 @@
+// Loads and stores.
+#include "access.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "block.hpp"
+#include "float.hpp"
+#include "lanes.hpp"
+
+namespace cudademo::emulator {
+
+namespace {
+
+using ptx::Space;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+__extension__ using u128 = unsigned __int128;
+
+std::string hexadecimal(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+const char* verb(Use use) {
+  return use == Use::read ? "read" : use == Use::write ? "write" : "atomic";
+}
+
+std::string operation(Use use, std::size_t bytes) {
+  return std::string(verb(use)) + " of " + std::to_string(bytes) +
+         (bytes == 1 ? " byte" : " bytes");
+}
+
+[[noreturn]] void refuse(Warp& warp, unsigned lane, const char* kind, std::uint64_t address,
+                         std::size_t bytes, Use use, const std::string& where,
+                         const std::string& array) {
+  Report report = warp.report(kind, lane);
+  report.what = operation(use, bytes) + " at " + hexadecimal(address) + ", " + where;
+  report.address = address;
+  report.bytes = bytes;
+  report.array = array;
+  throw Fault(std::move(report));
+}
+
+std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
+                         Use use) {
+  Block& block = warp.block();
+  const std::uint64_t end = block.shared_bytes();
+  if (offset + bytes > end || offset < reserved_shared_bytes || offset + bytes < offset) {
+    const std::string where =
+        offset >= end
+            ? (offset == end ? std::string("just") : std::to_string(offset - end) + " bytes") +
+                  " past the end of shared memory (" + std::to_string(end - reserved_shared_bytes) +
+                  " bytes)"
+            : "outside of shared memory (" + std::to_string(end - reserved_shared_bytes) +
+                  " bytes)";
+    refuse(warp, lane, kind::out_of_bounds, offset, bytes, use, where, "shared memory");
+  }
+  if (block.launch().options.checks) {
+    std::byte* state = block.shared_state(offset);
+    if (use == Use::write) {
+      std::memset(state, 1, bytes);
+    } else if (std::any_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; })) {
+      refuse(warp, lane, kind::uninitialised, offset, bytes, use,
+             "in shared memory that no thread has written (byte " +
+                 std::to_string(offset - reserved_shared_bytes) + " of it)",
+             "shared memory");
+    }
+  }
+  return block.shared(offset);
+}
+
+std::byte* locate_local(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
+                        Use use) {
+  std::byte* place = warp.local(lane, offset, bytes);
+  if (place == nullptr) {
+    refuse(
+        warp, lane, kind::out_of_bounds, offset, bytes, use,
+        "outside of the thread's local memory (" + std::to_string(warp.local_top(lane)) + " bytes)",
+        "local memory");
+  }
+  if (warp.block().launch().options.checks) {
+    std::byte* state = warp.local_state(lane, offset);
+    if (use == Use::write) {
+      std::memset(state, 1, bytes);
+    } else if (std::any_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; })) {
+      refuse(warp, lane, kind::uninitialised, offset, bytes, use,
+             "in local memory that the thread has not written", "local memory");
+    }
+  }
+  return place;
+}
+
+std::byte* locate_parameter(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
+                            Use use) {
+  Frame& frame = warp.frame();
+  const std::size_t size = frame.function->parameter_bytes;
+  if (offset + bytes > size || offset + bytes < offset) {
+    refuse(warp, lane, kind::out_of_bounds, offset, bytes, use, "past the end of the parameters",
+           "parameters");
+  }
+  return frame.parameters.data() + lane * size + offset;
+}
+
+std::byte* locate_global(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
+                         Use use) {
+  const Memory& memory = *warp.block().launch().memory;
+  const Range* range = memory.find(address, bytes);
+  if (range == nullptr) {
+    const Range* near = memory.nearest(address);
+    refuse(warp, lane, kind::out_of_bounds, address, bytes, use, memory.describe(address, bytes),
+           near != nullptr ? near->label : "");
+  }
+  if (use != Use::read && !range->writable) {
+    refuse(warp, lane, kind::invalid, address, bytes, use,
+           "in " + range->label + ", which is read-only", range->label);
+  }
+  return reinterpret_cast<std::byte*>(address);
+}
+
+}  // namespace
+
+std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std::uint64_t address,
+                  std::size_t bytes, Use use) {
+  Space space = instruction.access.space;
+  if (space == Space::generic) {
+    if (address < shared_window) {
+      space = Space::global;
+    } else if (address - shared_window < window_bytes) {
+      space = Space::shared;
+      address -= shared_window;
+    } else if (address - local_window < window_bytes) {
+      space = Space::local;
+      address -= local_window;
+    } else if (address - param_window < window_bytes) {
+      space = Space::param;
+      address -= param_window;
+    } else {
+      space = Space::global;
+    }
+  }
+  if ((address & (bytes - 1)) != 0 && space != Space::param) {
+    const Range* near =
+        space == Space::global ? warp.block().launch().memory->nearest(address) : nullptr;
+    refuse(warp, lane, kind::misaligned, address, bytes, use,
+           "which is no multiple of " + std::to_string(bytes),
+           near != nullptr          ? near->label
+           : space == Space::shared ? "shared memory"
+                                    : "local memory");
+  }
+  switch (space) {
+    case Space::shared:
+      return locate_shared(warp, lane, address, bytes, use);
+    case Space::local:
+      return locate_local(warp, lane, address, bytes, use);
+    case Space::param:
+      return locate_parameter(warp, lane, address, bytes, use);
+    default:
+      return locate_global(warp, lane, address, bytes, use);
+  }
+}
+
+std::uint64_t address_of(Warp& warp, const Instruction& instruction, std::size_t base,
+                         unsigned lane) noexcept {
+  const Row at = instruction.rows[base];
+  if (instruction.access.wide_base) {
+    return row<u64>(warp, at)[lane] + static_cast<std::uint64_t>(instruction.immediate);
+  }
+  // 32-bit addresses wrap at 32 bits.
+  return static_cast<u32>(row<u32>(warp, at)[lane] + static_cast<u32>(instruction.immediate));
+}
+
+Access access_of(Decoder& d, const ptx::Instruction& w) {
+  Access access;
+  const std::string_view type = last_type(w);
+  access.bytes = static_cast<std::uint8_t>(ptx::size_of(type));
+  if (access.bytes == 0) d.fail("not for this type");
+  access.is_signed = is_signed_type(type);
+  for (const std::string_view modifier : w.modifiers) {
+    const std::string_view space = modifier.substr(0, modifier.find(':'));
+    if (space == "global")
+      access.space = Space::global;
+    else if (space == "shared")
+      access.space = Space::shared;
+    else if (space == "local")
+      access.space = Space::local;
+    else if (space == "const")
+      access.space = Space::constant;
+    else if (space == "param")
+      access.space = Space::param;
+    else if (modifier == "v2")
+      access.elements = 2;
+    else if (modifier == "v4")
+      access.elements = 4;
+    else if (modifier == "v8")
+      access.elements = 8;
+    else if (modifier == "volatile" || modifier == "relaxed" || modifier == "mmio")
+      access.order = Order::relaxed;
+    else if (modifier == "acquire")
+      access.order = Order::acquire;
+    else if (modifier == "release")
+      access.order = Order::release;
+    else if (modifier == "acq_rel")
+      access.order = Order::acquire_release;
+  }
+  const bool outside = access.space == Space::global || access.space == Space::generic;
+  if (access.order != Order::weak && outside) d.mark_communication();
+  return access;
+}
+
+namespace {
+
+template <typename Memory, typename Register>
+void load(Warp& warp, const Instruction& instruction, Mask mask) {
+  const unsigned elements = instruction.access.elements;
+  const std::size_t bytes = sizeof(Memory) * elements;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (!is_set(mask, lane)) continue;
+    const std::byte* from = locate(warp, instruction, lane,
+                                   address_of(warp, instruction, elements, lane), bytes, Use::read);
+    for (unsigned i = 0; i < elements; ++i) {
+      Memory value;
+      std::memcpy(&value, from + i * sizeof(Memory), sizeof(Memory));
+      row<Register>(warp, instruction.rows[i])[lane] = static_cast<Register>(value);
+    }
+  }
+}
+
+// rows: the base, then the elements.
+template <typename Memory, typename Register>
+void store(Warp& warp, const Instruction& instruction, Mask mask) {
+  const unsigned elements = instruction.access.elements;
+  const std::size_t bytes = sizeof(Memory) * elements;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (!is_set(mask, lane)) continue;
+    std::byte* to =
+        locate(warp, instruction, lane, address_of(warp, instruction, 0, lane), bytes, Use::write);
+    for (unsigned i = 0; i < elements; ++i) {
+      const auto value = static_cast<Memory>(row<Register>(warp, instruction.rows[1 + i])[lane]);
+      std::memcpy(to + i * sizeof(Memory), &value, sizeof(Memory));
+    }
+  }
+}
+
+Handler loading(const Access& access) {
+  switch (access.bytes) {
+    case 1:
+      return access.is_signed ? load<std::int8_t, std::int16_t> : load<std::uint8_t, u16>;
+    case 2:
+      return load<u16, u16>;
+    case 4:
+      return load<u32, u32>;
+    case 8:
+      return load<u64, u64>;
+    default:
+      return load<u128, u128>;
+  }
+}
+
+Handler storing(const Access& access) {
+  switch (access.bytes) {
+    case 1:
+      return store<std::uint8_t, u16>;
+    case 2:
+      return store<u16, u16>;
+    case 4:
+      return store<u32, u32>;
+    case 8:
+      return store<u64, u64>;
+    default:
+      return store<u128, u128>;
+  }
+}
+
+const ptx::Operand& base_of(Decoder& d, const ptx::Operand& operand) {
+  if (operand.kind != ptx::Operand::Kind::address || operand.items.size() != 1) {
+    d.fail("an address in brackets is needed");
+  }
+  return operand.items.front();
+}
+
+std::vector<ptx::Operand> elements_of(Decoder& d, const ptx::Operand& operand, unsigned count) {
+  if (operand.kind != ptx::Operand::Kind::vector) {
+    if (count != 1) d.fail("a vector is needed");
+    return {operand};
+  }
+  if (operand.items.size() != count) d.fail("a vector of another length");
+  return operand.items;
+}
+
+void ld(Decoder& d, const ptx::Instruction& w) {
+  d.require(2);
+  Access access = access_of(d, w);
+  const Row base = d.address(base_of(d, w.operands[1]), access.wide_base);
+  std::vector<Row> rows;
+  for (const ptx::Operand& element : elements_of(d, w.operands[0], access.elements)) {
+    rows.push_back(d.result(element, access.bytes, access.is_signed));
+  }
+  rows.push_back(base);
+  Instruction& made = d.emit(loading(access), rows);
+  made.access = access;
+  made.immediate = w.operands[1].offset;
+}
+
+void st(Decoder& d, const ptx::Instruction& w) {
+  d.require(2);
+  Access access = access_of(d, w);
+  std::vector<Row> rows{d.address(base_of(d, w.operands[0]), access.wide_base)};
+  for (const ptx::Operand& element : elements_of(d, w.operands[1], access.elements)) {
+    rows.push_back(d.source(element, access.bytes, is_float(last_type(w))));
+  }
+  Instruction& made = d.emit(storing(access), rows);
+  made.access = access;
+  made.immediate = w.operands[0].offset;
+}
+
+// Hints to a cache that is not there.
+void nothing(Decoder&, const ptx::Instruction&) {}
+
+}  // namespace
+
+void add_memory_rules(Rules& rules) {
+  rules["ld"] = ld;
+  rules["ldu"] = ld;
+  rules["st"] = st;
+  rules["prefetch"] = nothing;
+  rules["prefetchu"] = nothing;
+  rules["applypriority"] = nothing;
+  rules["discard"] = nothing;
+}
+
+}  // namespace cudademo::emulator

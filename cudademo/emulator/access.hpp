@@ -1,0 +1,29 @@
+// From an address in a PTX space to the host's memory, or to a Fault.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "program.hpp"
+#include "ptx.hpp"
+
+namespace cudademo::emulator {
+
+class Decoder;
+class Warp;
+
+enum class Use : std::uint8_t { read, write, atomic };
+
+// The host's address of a lane's access. Throws Fault for one that is out of bounds or misaligned,
+// or reads what nobody wrote.
+std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std::uint64_t address,
+                  std::size_t bytes, Use use);
+
+// The space, order and width of a load, a store or an atomic.
+Access access_of(Decoder& decoder, const ptx::Instruction& written);
+
+// A lane's address: the base's row is rows[base].
+std::uint64_t address_of(Warp& warp, const Instruction& instruction, std::size_t base,
+                         unsigned lane) noexcept;
+
+}  // namespace cudademo::emulator

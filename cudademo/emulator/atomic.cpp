@@ -1,0 +1,161 @@
+// Atomics and reductions on memory. Blocks that use them on global memory take turns on one thread
+// of the host (Function::talks_across_blocks), so plain reads and writes are enough here.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "access.hpp"
+#include "block.hpp"
+#include "float.hpp"
+#include "lanes.hpp"
+#include "numeric.hpp"
+
+namespace cudademo::emulator {
+
+namespace {
+
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+__extension__ using u128 = unsigned __int128;
+
+// rows: the result or none, the base, the operand, and cas's second.
+template <typename T, typename F>
+Handler updating(F) {
+  return [](Warp& warp, const Instruction& instruction, Mask mask) {
+    const T* operand = row<T>(warp, instruction.rows[2]);
+    const T* other = instruction.count > 3 ? row<T>(warp, instruction.rows[3]) : operand;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      if (!is_set(mask, lane)) continue;
+      const std::uint64_t address = address_of(warp, instruction, 1, lane);
+      std::byte* place = locate(warp, instruction, lane, address, sizeof(T), Use::atomic);
+      T old;
+      std::memcpy(&old, place, sizeof(T));
+      const T made = F{}(old, operand[lane], other[lane]);
+      std::memcpy(place, &made, sizeof(T));
+      if (instruction.rows[0] != no_row) row<T>(warp, instruction.rows[0])[lane] = old;
+    }
+  };
+}
+
+template <SmallFloat format>
+u32 add_halves(u32 a, u32 b) {
+  const u32 low = add(format, static_cast<u16>(a), static_cast<u16>(b));
+  const u32 high = add(format, static_cast<u16>(a >> 16), static_cast<u16>(b >> 16));
+  return low | high << 16;
+}
+
+Handler adding(std::string_view type, bool shared) {
+  if (type == "f32") {
+    // In global memory subnormal numbers are flushed, in shared memory they are not.
+    if (shared)
+      return updating<float>(
+          [](float a, float b, float) { return add(a, b, Rounding::nearest_even); });
+    return updating<float>([](float a, float b, float) {
+      return flush_subnormal(add(flush_subnormal(a), flush_subnormal(b), Rounding::nearest_even));
+    });
+  }
+  if (type == "f64")
+    return updating<double>(
+        [](double a, double b, double) { return add(a, b, Rounding::nearest_even); });
+  if (type == "f16")
+    return updating<u16>([](u16 a, u16 b, u16) { return add(SmallFloat::f16, a, b); });
+  if (type == "bf16")
+    return updating<u16>([](u16 a, u16 b, u16) { return add(SmallFloat::bf16, a, b); });
+  if (type == "f16x2")
+    return updating<u32>([](u32 a, u32 b, u32) { return add_halves<SmallFloat::f16>(a, b); });
+  if (type == "bf16x2")
+    return updating<u32>([](u32 a, u32 b, u32) { return add_halves<SmallFloat::bf16>(a, b); });
+  if (ptx::size_of(type) == 8) return updating<u64>([](u64 a, u64 b, u64) { return a + b; });
+  return updating<u32>([](u32 a, u32 b, u32) { return a + b; });
+}
+
+template <typename F>
+Handler on_integer(std::string_view type, F) {
+  Handler handler = nullptr;
+  with_integer(type, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    handler = updating<T>([](T a, T b, T c) { return static_cast<T>(F{}(a, b, c)); });
+  });
+  return handler;
+}
+
+Handler exchanging(std::size_t bytes) {
+  if (bytes == 16) return updating<u128>([](u128, u128 b, u128) { return b; });
+  if (bytes == 8) return updating<u64>([](u64, u64 b, u64) { return b; });
+  return updating<u32>([](u32, u32 b, u32) { return b; });
+}
+
+Handler comparing(std::size_t bytes) {
+  if (bytes == 16) return updating<u128>([](u128 a, u128 b, u128 c) { return a == b ? c : a; });
+  if (bytes == 8) return updating<u64>([](u64 a, u64 b, u64 c) { return a == b ? c : a; });
+  if (bytes == 2) return updating<u16>([](u16 a, u16 b, u16 c) { return a == b ? c : a; });
+  return updating<u32>([](u32 a, u32 b, u32 c) { return a == b ? c : a; });
+}
+
+Handler operation_of(Decoder& d, const ptx::Instruction& w, bool shared) {
+  const std::string_view type = last_type(w);
+  const std::size_t bytes = ptx::size_of(type);
+  if (w.has("cas")) return comparing(bytes);
+  if (w.has("exch")) return exchanging(bytes);
+  if (w.has("add")) return adding(type, shared);
+  Handler handler = nullptr;
+  if (w.has("min")) handler = on_integer(type, [](auto a, auto b, auto) { return std::min(a, b); });
+  if (w.has("max")) handler = on_integer(type, [](auto a, auto b, auto) { return std::max(a, b); });
+  if (w.has("and")) handler = on_integer(type, [](auto a, auto b, auto) { return a & b; });
+  if (w.has("or")) handler = on_integer(type, [](auto a, auto b, auto) { return a | b; });
+  if (w.has("xor")) handler = on_integer(type, [](auto a, auto b, auto) { return a ^ b; });
+  if (w.has("inc")) {
+    handler = updating<u32>([](u32 a, u32 b, u32) { return a >= b ? 0 : a + 1; });
+  }
+  if (w.has("dec")) {
+    handler = updating<u32>([](u32 a, u32 b, u32) { return a == 0 || a > b ? b : a - 1; });
+  }
+  if (handler == nullptr) d.fail("no such operation");
+  return handler;
+}
+
+void update(Decoder& d, const ptx::Instruction& w, bool with_result) {
+  const std::size_t first = with_result ? 1 : 0;
+  const bool compares = w.has("cas");
+  d.require(first + 2 + (compares ? 1 : 0));
+  if (w.has("async")) d.fail("this instruction is not emulated");
+  Access access = access_of(d, w);
+  if (access.order == Order::weak) access.order = Order::relaxed;
+  if (access.elements != 1) d.fail("of a vector");
+  if (access.space != ptx::Space::shared) d.mark_communication();
+  const ptx::Operand& place = w.operands[first];
+  if (place.kind != ptx::Operand::Kind::address || place.items.size() != 1) {
+    d.fail("an address in brackets is needed");
+  }
+  const bool real = is_float(last_type(w));
+  const Row base = d.address(place.items.front(), access.wide_base);
+  std::vector<Row> rows{no_row, base, d.source(w.operands[first + 1], access.bytes, real)};
+  if (compares) rows.push_back(d.source(w.operands[first + 2], access.bytes, real));
+  if (with_result && w.operands[0].kind != ptx::Operand::Kind::none) {
+    rows[0] = d.result(w.operands[0], access.bytes, access.is_signed);
+  }
+  Instruction& made = d.emit(operation_of(d, w, access.space == ptx::Space::shared), rows);
+  made.access = access;
+  made.immediate = place.offset;
+}
+
+void atom(Decoder& d, const ptx::Instruction& w) { update(d, w, true); }
+void red(Decoder& d, const ptx::Instruction& w) { update(d, w, false); }
+
+// Memory is sequentially consistent here.
+void fence(Decoder& d, const ptx::Instruction& w) {
+  if (!w.has("cta")) d.mark_communication();
+}
+
+}  // namespace
+
+void add_atomic_rules(Rules& rules) {
+  rules["atom"] = atom;
+  rules["red"] = red;
+  rules["fence"] = fence;
+  rules["membar"] = fence;
+}
+
+}  // namespace cudademo::emulator

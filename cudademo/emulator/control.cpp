@@ -1,0 +1,433 @@
+// Branches, calls, barriers, and the functions that every program finds: printf and assert.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "block.hpp"
+#include "lanes.hpp"
+#include "system_calls.hpp"
+
+namespace cudademo::emulator {
+
+namespace {
+
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+
+unsigned first_lane(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
+
+void bra(Decoder& d, const ptx::Instruction& w) {
+  d.require(1);
+  if (w.operands[0].kind != ptx::Operand::Kind::label) d.fail("no such label");
+  Instruction& made =
+      d.emit([](Warp& warp, const Instruction& instruction,
+                Mask mask) { warp.branch(mask, instruction.target, instruction.reconverge); },
+             {});
+  made.is_branch = true;
+  made.target = d.position_of(w.operands[0].index);
+}
+
+void brx(Decoder& d, const ptx::Instruction& w) {
+  d.require(2);
+  if (w.operands[1].kind != ptx::Operand::Kind::label) d.fail("no such list of labels");
+  const Row index = d.source(w.operands[0], 4);
+  std::vector<u32>& targets = d.target_list();
+  for (const std::size_t target : d.label(w.operands[1].index).targets) {
+    targets.push_back(static_cast<u32>(target));
+  }
+  Instruction& made = d.emit(
+      [](Warp& warp, const Instruction& instruction, Mask mask) {
+        const auto& list = *static_cast<const std::vector<u32>*>(instruction.more);
+        const u32* which = row<u32>(warp, instruction.rows[0]);
+        u32 places[lanes]{};
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+          if (!is_set(mask, lane)) continue;
+          if (which[lane] >= list.size()) {
+            warp.fail(kind::invalid, lane, "an indirect branch past the end of its list");
+          }
+          places[lane] = list[which[lane]];
+        }
+        warp.branch_each(mask, places, instruction.reconverge);
+      },
+      {index});
+  made.is_branch = true;
+  made.more = &targets;
+}
+
+void ret(Decoder& d, const ptx::Instruction&) {
+  Instruction& made =
+      d.emit([](Warp& warp, const Instruction& instruction,
+                Mask mask) { warp.branch(mask, instruction.target, instruction.reconverge); },
+             {});
+  made.is_branch = true;
+  made.target = d.end();
+}
+
+void exit(Decoder& d, const ptx::Instruction&) {
+  d.emit([](Warp& warp, const Instruction&, Mask mask) { warp.exit(mask); }, {}).is_exit = true;
+}
+
+void trap(Decoder& d, const ptx::Instruction&) {
+  d.emit([](Warp& warp, const Instruction&,
+            Mask mask) { warp.fail(kind::trap, first_lane(mask), "the kernel trapped"); },
+         {});
+}
+
+// ---- calls ----
+
+std::vector<Slot> slots_of(Decoder& d, const ptx::Operand& list) {
+  std::vector<Slot> slots;
+  for (const ptx::Operand& item : list.items) {
+    if (item.kind != ptx::Operand::Kind::variable) d.fail("an argument that is no .param variable");
+    if (d.source().variables[static_cast<std::size_t>(item.index)].space != ptx::Space::param) {
+      d.fail("an argument that is no .param variable");
+    }
+    slots.push_back(d.slot(item.index));
+  }
+  return slots;
+}
+
+void call_direct(Warp& warp, const Instruction& instruction, Mask mask) {
+  const auto& site = *static_cast<const CallSite*>(instruction.more);
+  warp.call(site, *site.callee, mask);
+}
+
+void call_indirect(Warp& warp, const Instruction& instruction, Mask mask) {
+  const auto& site = *static_cast<const CallSite*>(instruction.more);
+  const u64* targets = row<u64>(warp, instruction.rows[0]);
+  const auto& functions = warp.block().launch().program->functions;
+  std::array<const Function*, lanes> callees{};
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (!is_set(mask, lane)) continue;
+    const u64 offset = targets[lane] - code_window;
+    if (targets[lane] < code_window || offset % 16 != 0 || offset / 16 >= functions.size()) {
+      warp.fail(kind::invalid, lane, "a call through a pointer that is no function's");
+    }
+    callees[lane] = functions[offset / 16].get();
+  }
+  warp.call_each(site, callees, mask);
+}
+
+// call (result), function, (arguments), prototype: all but the function may be missing.
+void call(Decoder& d, const ptx::Instruction& w) {
+  std::size_t at = 0;
+  d.require(1);
+  CallSite& site = d.call_site();
+  if (w.operands[at].kind == ptx::Operand::Kind::list) {
+    site.results = slots_of(d, w.operands[at]);
+    d.require(++at + 1);
+  }
+  const ptx::Operand& callee = w.operands[at++];
+  if (at < w.operands.size() && w.operands[at].kind == ptx::Operand::Kind::list) {
+    site.arguments = slots_of(d, w.operands[at]);
+  }
+  if (callee.kind == ptx::Operand::Kind::symbol) {
+    const Symbol* known = d.symbol(callee.text);
+    if (known == nullptr || known->function == nullptr) {
+      d.fail("no function " + std::string(callee.text));
+    }
+    site.callee = known->function;
+    if (site.callee->system_call != nullptr) d.mark_communication();  // output keeps its order
+    d.emit(call_direct, {}).more = &site;
+    return;
+  }
+  d.mark_communication();  // who knows
+  const Row target = d.source(callee, 8);
+  d.emit(call_indirect, {target}).more = &site;
+}
+
+// ---- barriers ----
+
+enum BarrierKind : std::uint8_t { waits, arrives, reduces_count, reduces_and, reduces_or };
+
+constexpr unsigned aligned = 8;
+
+// rows: the barrier, the threads or none, a reduction's result and its predicate.
+void barrier(Warp& warp, const Instruction& instruction, Mask mask) {
+  const unsigned lane = first_lane(mask);
+  Block& block = warp.block();
+  const u32 number = row<u32>(warp, instruction.rows[0])[lane];
+  const u32 threads = instruction.rows[1] == no_row ? 0 : row<u32>(warp, instruction.rows[1])[lane];
+  const unsigned what = instruction.detail & 7;
+  if (number > 15) warp.fail(kind::barrier, lane, "barriers are numbered 0 to 15");
+  if (threads % lanes != 0) {
+    warp.fail(kind::barrier, lane, "a barrier for a number of threads that is no multiple of 32");
+  }
+  if ((instruction.detail & aligned) != 0 && block.launch().options.checks) {
+    if (mask != warp.live()) {
+      warp.fail(kind::barrier, lane,
+                "a barrier that only " + std::to_string(std::popcount(mask)) + " of the " +
+                    std::to_string(std::popcount(warp.live())) +
+                    " threads of a warp come to: it stands in divergent code");
+    }
+    if (threads == 0 && block.has_exited()) {
+      warp.fail(kind::barrier, lane,
+                "a barrier that not all threads come to: some have returned before it");
+    }
+  }
+  Barrier& state = block.barrier(static_cast<int>(number));
+  if (what >= reduces_count) {
+    const Mask values = predicate(warp, instruction.rows[3]);
+    state.predicate_count += static_cast<u32>(std::popcount(values & mask));
+    state.all = state.all && (values & mask) == mask;
+    state.any = state.any || (values & mask) != 0;
+  }
+  block.arrive(warp, static_cast<int>(number), threads, mask, what != arrives);
+}
+
+// Behind a reduction's barrier: what it came to.
+void reduced(Warp& warp, const Instruction& instruction, Mask mask) {
+  const u32 number = row<u32>(warp, instruction.rows[1])[first_lane(mask)];
+  const Block::Reduction& made = warp.block().reduction(static_cast<int>(number));
+  if (instruction.detail == reduces_count) {
+    u32 values[lanes];
+    std::fill(values, values + lanes, made.count);
+    put(warp, instruction.rows[0], values, mask);
+    return;
+  }
+  const bool value = instruction.detail == reduces_and ? made.all : made.any;
+  put_mask(warp, instruction.rows[0], value ? all_lanes : 0, mask);
+}
+
+void bar_warp(Decoder& d, const ptx::Instruction& w) {
+  d.require(1);
+  const Row members = d.source(w.operands[0], 4);
+  d.emit(
+      [](Warp& warp, const Instruction& instruction, Mask mask) {
+        Mask together = mask;
+        const Mask wanted = row<u32>(warp, instruction.rows[0])[first_lane(mask)];
+        warp.gather(wanted, together);
+      },
+      {members});
+}
+
+void bar(Decoder& d, const ptx::Instruction& w) {
+  if (w.has("warp")) return bar_warp(d, w);
+  if (w.has("cluster")) d.fail("clusters are not emulated");
+  d.require(1);
+  unsigned detail = w.has("arrive") ? arrives : waits;
+  std::size_t at = 0;
+  if (w.has("red")) {
+    detail = w.has("popc") ? reduces_count : w.has("and") ? reduces_and : reduces_or;
+    at = 1;
+    d.require(3);
+  }
+  const bool is_aligned = w.opcode == "bar" || w.has("aligned");
+  const Row number = d.source(w.operands[at], 4);
+  const std::size_t last = w.operands.size() - (at != 0 ? 1 : 0);
+  const Row threads = at + 1 < last ? d.source(w.operands[at + 1], 4) : no_row;
+  const Row value = at != 0 ? d.source(w.operands.back(), 0) : no_row;
+  d.emit(barrier, {number, threads, no_row, value}).detail =
+      static_cast<std::uint8_t>(detail | (is_aligned ? aligned : 0));
+  if (at == 0) return;
+  const Row result = d.result(w.operands[0], detail == reduces_count ? 4 : 0);
+  d.emit(reduced, {result, number}).detail = static_cast<std::uint8_t>(detail);
+}
+
+// A sleeping warp lets the others run.
+void nanosleep(Decoder& d, const ptx::Instruction&) {
+  d.emit([](Warp& warp, const Instruction&, Mask) { warp.yield(); }, {});
+}
+
+void nothing(Decoder&, const ptx::Instruction&) {}
+
+void alloca_rule(Decoder& d, const ptx::Instruction& w) {
+  d.require(2);
+  const Row size = d.source(w.operands[1], 8);
+  const Row result = d.result(w.operands[0], 8);
+  d.emit(
+      [](Warp& warp, const Instruction& instruction, Mask mask) {
+        const u64* sizes = row<u64>(warp, instruction.rows[1]);
+        u64* result_row = row<u64>(warp, instruction.rows[0]);
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+          if (!is_set(mask, lane)) continue;
+          const u32 top = (warp.local_top(lane) + 15) / 16 * 16;
+          const u64 bytes = std::min<u64>(sizes[lane], u64{1} << 30);
+          warp.set_local_top(lane, top + static_cast<u32>(bytes));
+          result_row[lane] = top;
+        }
+      },
+      {result, size});
+}
+
+// ---- system calls ----
+
+template <typename T>
+T argument(Warp& warp, const CallSite& site, std::size_t index, unsigned lane) {
+  T value{};
+  if (index >= site.arguments.size()) return value;
+  const Frame& frame = warp.frame();
+  std::memcpy(&value,
+              frame.parameters.data() + lane * frame.function->parameter_bytes +
+                  site.arguments[index].offset,
+              sizeof(T));
+  return value;
+}
+
+// A byte of the kernel's, by its generic address; false where there is none.
+bool read_byte(Warp& warp, unsigned lane, u64 address, char& byte) {
+  if (address - local_window < window_bytes) {
+    const std::byte* place = warp.local(lane, address - local_window, 1);
+    if (place == nullptr) return false;
+    byte = static_cast<char>(*place);
+    return true;
+  }
+  if (address - shared_window < window_bytes) {
+    if (address - shared_window >= warp.block().shared_bytes()) return false;
+    byte = static_cast<char>(*warp.block().shared(address - shared_window));
+    return true;
+  }
+  if (warp.block().launch().memory->find(address, 1) == nullptr) return false;
+  byte = *reinterpret_cast<const char*>(address);
+  return true;
+}
+
+std::string read_text(Warp& warp, unsigned lane, u64 address) {
+  std::string text;
+  char byte = 0;
+  while (text.size() < 65536 && read_byte(warp, lane, address + text.size(), byte) && byte != 0) {
+    text += byte;
+  }
+  return text;
+}
+
+template <typename T>
+T read_value(Warp& warp, unsigned lane, u64& address) {
+  address = (address + sizeof(T) - 1) / sizeof(T) * sizeof(T);
+  char bytes[sizeof(T)]{};
+  for (std::size_t i = 0; i < sizeof(T); ++i) read_byte(warp, lane, address + i, bytes[i]);
+  address += sizeof(T);
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+template <typename T>
+std::string formatted(const std::string& format, T value) {
+  char text[512];
+  std::snprintf(text, sizeof(text), format.c_str(), value);
+  return text;
+}
+
+// One conversion, from its % on; moves both positions past what it takes.
+std::string conversion(Warp& warp, unsigned lane, const std::string& format, std::size_t& at,
+                       u64& arguments) {
+  std::string specification = "%";
+  ++at;
+  while (at < format.size() && std::strchr("-+ #0123456789.", format[at]) != nullptr) {
+    specification += format[at++];
+  }
+  std::size_t longs = 0;
+  while (at < format.size() && std::strchr("hlLjzt", format[at]) != nullptr) {
+    if (format[at] != 'h') ++longs;
+    ++at;
+  }
+  if (specification.size() > 32 || at == format.size()) return specification;
+  const char what = format[at++];
+  switch (what) {
+    case '%':
+      return "%";
+    case 'd':
+    case 'i':
+      if (longs > 0)
+        return formatted(specification + "lld", read_value<long long>(warp, lane, arguments));
+      return formatted(specification + "d", read_value<int>(warp, lane, arguments));
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'o':
+      if (longs > 0) {
+        return formatted(specification + "ll" + what,
+                         read_value<unsigned long long>(warp, lane, arguments));
+      }
+      return formatted(specification + what, read_value<unsigned>(warp, lane, arguments));
+    case 'c':
+      return formatted(specification + what, read_value<int>(warp, lane, arguments));
+    case 'p':
+      return formatted(specification + "p", read_value<void*>(warp, lane, arguments));
+    case 's':
+      return formatted(specification + "s",
+                       read_text(warp, lane, read_value<u64>(warp, lane, arguments)).c_str());
+    case 'a':
+    case 'A':
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+    case 'g':
+    case 'G':
+      return formatted(specification + what, read_value<double>(warp, lane, arguments));
+    default:
+      return specification + what;
+  }
+}
+
+void print(Warp& warp, const CallSite& site, Mask mask) {
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (!is_set(mask, lane)) continue;
+    const std::string format = read_text(warp, lane, argument<u64>(warp, site, 0, lane));
+    u64 arguments = argument<u64>(warp, site, 1, lane);
+    std::string text;
+    for (std::size_t at = 0; at < format.size();) {
+      if (format[at] == '%')
+        text += conversion(warp, lane, format, at, arguments);
+      else
+        text += format[at++];
+    }
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (site.results.empty()) continue;
+    const auto count = static_cast<std::int32_t>(text.size());
+    Frame& frame = warp.frame();
+    std::memcpy(
+        frame.parameters.data() + lane * frame.function->parameter_bytes + site.results[0].offset,
+        &count, sizeof(count));
+  }
+  std::fflush(stdout);
+}
+
+void assertion(Warp& warp, const CallSite& site, Mask mask) {
+  const unsigned lane = first_lane(mask);
+  const std::string condition = read_text(warp, lane, argument<u64>(warp, site, 0, lane));
+  const std::string function = read_text(warp, lane, argument<u64>(warp, site, 3, lane));
+  Report report = warp.report(kind::assertion, lane);
+  report.what = "assertion failed: " + condition + " in " + function;
+  report.file = read_text(warp, lane, argument<u64>(warp, site, 1, lane));
+  report.line = static_cast<int>(argument<u32>(warp, site, 2, lane));
+  throw Fault(std::move(report));
+}
+
+void refuse_call(Warp& warp, const CallSite& site, Mask mask) {
+  warp.fail(kind::unsupported, first_lane(mask),
+            "a call of " + site.callee->name + ", which is not emulated");
+}
+
+}  // namespace
+
+SystemCall system_call(std::string_view name) {
+  if (name == "vprintf") return print;
+  if (name == "__assertfail") return assertion;
+  return refuse_call;
+}
+
+void add_control_rules(Rules& rules) {
+  rules["bra"] = bra;
+  rules["brx"] = brx;
+  rules["ret"] = ret;
+  rules["exit"] = exit;
+  rules["trap"] = trap;
+  rules["call"] = call;
+  rules["bar"] = bar;
+  rules["barrier"] = bar;
+  rules["nanosleep"] = nanosleep;
+  rules["brkpt"] = nothing;
+  rules["pmevent"] = nothing;
+  rules["setmaxnreg"] = nothing;
+  rules["griddepcontrol"] = nothing;
+  rules["alloca"] = alloca_rule;
+}
+
+}  // namespace cudademo::emulator

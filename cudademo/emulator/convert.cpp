@@ -1,0 +1,559 @@
+// Moves and conversions.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "float.hpp"
+#include "lanes.hpp"
+#include "numeric.hpp"
+
+namespace cudademo::emulator {
+
+namespace {
+
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+__extension__ using u128 = unsigned __int128;
+__extension__ using i128 = __int128;
+
+// ---- mov ----
+
+template <typename T>
+Handler copy() {
+  return unary<T, T>([](T a) { return a; });
+}
+
+Handler copy_of(std::size_t bytes) {
+  switch (bytes) {
+    case 2:
+      return copy<u16>();
+    case 4:
+      return copy<u32>();
+    case 8:
+      return copy<u64>();
+    default:
+      return copy<u128>();
+  }
+}
+
+void copy_predicate(Warp& warp, const Instruction& instruction, Mask mask) {
+  put_mask(warp, instruction.rows[0], predicate(warp, instruction.rows[1]), mask);
+}
+
+// {a, b} into one register of twice the size.
+template <typename Whole, typename Part>
+void pack(Warp& warp, const Instruction& instruction, Mask mask) {
+  constexpr unsigned parts = sizeof(Whole) / sizeof(Part);
+  Whole values[lanes];
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    Whole value = 0;
+    for (unsigned i = 0; i < parts; ++i) {
+      const Part part = row<Part>(warp, instruction.rows[1 + i])[lane];
+      value |= static_cast<Whole>(static_cast<Whole>(part) << (i * sizeof(Part) * 8));
+    }
+    values[lane] = value;
+  }
+  put(warp, instruction.rows[0], values, mask);
+}
+
+template <typename Whole, typename Part>
+void unpack(Warp& warp, const Instruction& instruction, Mask mask) {
+  constexpr unsigned parts = sizeof(Whole) / sizeof(Part);
+  Whole whole[lanes];  // a part may go into the row that the whole comes from
+  std::copy_n(row<Whole>(warp, instruction.rows[parts]), lanes, whole);
+  for (unsigned i = 0; i < parts; ++i) {
+    Part values[lanes];
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      values[lane] = static_cast<Part>(whole[lane] >> (i * sizeof(Part) * 8));
+    }
+    put(warp, instruction.rows[i], values, mask);
+  }
+}
+
+Handler packing(std::size_t whole, std::size_t parts, bool packs) {
+  if (whole == 4 && parts == 2) return packs ? pack<u32, u16> : unpack<u32, u16>;
+  if (whole == 8 && parts == 2) return packs ? pack<u64, u32> : unpack<u64, u32>;
+  if (whole == 8 && parts == 4) return packs ? pack<u64, u16> : unpack<u64, u16>;
+  if (whole == 16 && parts == 2) return packs ? pack<u128, u64> : unpack<u128, u64>;
+  if (whole == 16 && parts == 4) return packs ? pack<u128, u32> : unpack<u128, u32>;
+  return nullptr;
+}
+
+// Bytes packed into a half or a word are kept in 16-bit rows.
+void pack_bytes(Warp& warp, const Instruction& instruction, Mask mask) {
+  const unsigned parts = instruction.count - 1u;
+  u32 values[lanes];
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    values[lane] = 0;
+    for (unsigned i = 0; i < parts; ++i) {
+      values[lane] |= (row<u16>(warp, instruction.rows[1 + i])[lane] & 0xffu) << (8 * i);
+    }
+  }
+  if (parts == 4) return put(warp, instruction.rows[0], values, mask);
+  u16 halves[lanes];
+  for (unsigned lane = 0; lane < lanes; ++lane) halves[lane] = static_cast<u16>(values[lane]);
+  put(warp, instruction.rows[0], halves, mask);
+}
+
+void unpack_bytes(Warp& warp, const Instruction& instruction, Mask mask) {
+  const unsigned parts = instruction.count - 1u;
+  u32 whole[lanes];
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    whole[lane] = parts == 4 ? row<u32>(warp, instruction.rows[parts])[lane]
+                             : row<u16>(warp, instruction.rows[parts])[lane];
+  }
+  for (unsigned i = 0; i < parts; ++i) {
+    u16 values[lanes];
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      values[lane] = static_cast<u16>(whole[lane] >> (8 * i) & 0xff);
+    }
+    put(warp, instruction.rows[i], values, mask);
+  }
+}
+
+void mov(Decoder& d, const ptx::Instruction& w) {
+  d.require(2);
+  const ptx::Operand& to = w.operands[0];
+  const ptx::Operand& from = w.operands[1];
+  const std::string_view type = last_type(w);
+  const std::size_t bytes = ptx::size_of(type);
+  if (type == "pred") {
+    const Row a = d.source(from, 0);
+    d.emit(copy_predicate, {d.result(to, 0), a});
+    return;
+  }
+  const bool packs = from.kind == ptx::Operand::Kind::vector;
+  const bool unpacks = to.kind == ptx::Operand::Kind::vector;
+  if (packs || unpacks) {
+    const std::vector<ptx::Operand>& items = packs ? from.items : to.items;
+    const std::size_t parts = items.size();
+    if (parts == 0 || bytes % parts != 0) d.fail("a vector that does not fit");
+    const bool of_bytes = bytes / parts == 1;
+    Handler handler = packing(bytes, parts, packs);
+    if (of_bytes && bytes <= 4) handler = packs ? pack_bytes : unpack_bytes;
+    if (handler == nullptr) d.fail("a vector that does not fit");
+    std::vector<Row> rows;
+    if (packs) {
+      rows.push_back(no_row);
+      for (const ptx::Operand& item : items) rows.push_back(d.source(item, bytes / parts));
+      rows[0] = d.result(to, bytes);
+    } else {
+      const Row whole = d.source(from, bytes);
+      for (const ptx::Operand& item : items) rows.push_back(d.result(item, bytes / parts));
+      rows.push_back(whole);
+    }
+    d.emit(handler, rows);
+    return;
+  }
+  const Row a = d.source(from, bytes, is_float(type));
+  d.emit(copy_of(bytes == 1 ? 2 : bytes), {d.result(to, bytes), a});
+}
+
+// ---- cvt ----
+
+// A value on its way: an integer, or a real.
+enum class Class : u8 { integer, unsigned_integer, real };
+
+struct Type {
+  Class kind = Class::integer;
+  std::size_t bytes = 4;
+  std::optional<SmallFloat> small;  // of reals that are neither f32 nor f64
+};
+
+std::optional<Type> type_named(std::string_view name) {
+  if (name == "f16") return Type{Class::real, 2, SmallFloat::f16};
+  if (name == "bf16") return Type{Class::real, 2, SmallFloat::bf16};
+  if (name == "tf32") return Type{Class::real, 4, SmallFloat::tf32};
+  if (name == "f32") return Type{Class::real, 4, {}};
+  if (name == "f64") return Type{Class::real, 8, {}};
+  const std::size_t bytes = ptx::size_of(name);
+  if (bytes == 0 || bytes > 8) return std::nullopt;
+  return Type{name.front() == 's' ? Class::integer : Class::unsigned_integer, bytes, {}};
+}
+
+enum Flag : u8 { flag_integral = 8, flag_saturate = 16, flag_flush = 32, flag_clip = 64 };
+
+Rounding rounding_of(unsigned detail) { return static_cast<Rounding>(detail & 7); }
+
+struct Half {};
+struct Brain {};
+struct Tensor {};
+
+template <typename T>
+struct Storage {
+  using Bits = T;
+};
+template <>
+struct Storage<Half> {
+  using Bits = u16;
+};
+template <>
+struct Storage<Brain> {
+  using Bits = u16;
+};
+template <>
+struct Storage<Tensor> {
+  using Bits = u32;
+};
+template <>
+struct Storage<u8> {
+  using Bits = u16;
+};
+template <>
+struct Storage<std::int8_t> {
+  using Bits = u16;
+};
+
+template <typename T>
+constexpr bool is_real = std::is_floating_point_v<T> || std::is_same_v<T, Half> ||
+                         std::is_same_v<T, Brain> || std::is_same_v<T, Tensor>;
+
+template <typename From>
+auto load(typename Storage<From>::Bits bits, unsigned detail) {
+  if constexpr (std::is_same_v<From, Half>)
+    return float_from_f16(bits);
+  else if constexpr (std::is_same_v<From, Brain>)
+    return float_from_bf16(bits);
+  else if constexpr (std::is_same_v<From, Tensor>)
+    return std::bit_cast<float>(bits);
+  else if constexpr (std::is_same_v<From, float>)
+    return (detail & flag_flush) != 0 ? flush_subnormal(bits) : bits;
+  else
+    return static_cast<From>(bits);
+}
+
+template <typename To>
+auto store_real(double value, unsigned detail) -> typename Storage<To>::Bits {
+  const Rounding rounding = rounding_of(detail);
+  if (std::isnan(value)) {
+    if ((detail & flag_saturate) != 0) value = 0;
+  } else {
+    if ((detail & flag_saturate) != 0) value = value > 0 ? std::min(value, 1.0) : 0.0;
+    if ((detail & flag_clip) != 0 && std::signbit(value)) value = 0;
+  }
+  if constexpr (std::is_same_v<To, Half>)
+    return static_cast<u16>(encode(SmallFloat::f16, value, rounding));
+  else if constexpr (std::is_same_v<To, Brain>)
+    return static_cast<u16>(encode(SmallFloat::bf16, value, rounding));
+  else if constexpr (std::is_same_v<To, Tensor>)
+    return encode(SmallFloat::tf32, value, rounding);
+  else if constexpr (std::is_same_v<To, float>) {
+    if (std::isnan(value)) return std::bit_cast<float>(0x7fffffffu);
+    const float made = to_float(value, rounding);
+    return (detail & flag_flush) != 0 ? flush_subnormal(made) : made;
+  } else {
+    return value;
+  }
+}
+
+template <typename To, typename From>
+typename Storage<To>::Bits convert(typename Storage<From>::Bits bits, unsigned detail) {
+  const auto value = load<From>(bits, detail);
+  if constexpr (is_real<From> && is_real<To>) {
+    double real = value;
+    if ((detail & flag_integral) != 0) real = round_integral(real, rounding_of(detail));
+    return store_real<To>(real, (detail & flag_integral) != 0 ? detail & ~7u : detail);
+  } else if constexpr (is_real<From>) {
+    // NaN gives 0, but for 64 bits on either side: then the highest bit.
+    if (std::isnan(value)) {
+      const bool is_64 = sizeof(To) == 8 || std::is_same_v<From, double>;
+      if (!is_64) return 0;
+      return static_cast<typename Storage<To>::Bits>(
+          static_cast<To>(u64{1} << (sizeof(To) * 8 - 1)));
+    }
+    return static_cast<typename Storage<To>::Bits>(to_integer<To>(value, rounding_of(detail)));
+  } else if constexpr (is_real<To>) {
+    using Wide = std::conditional_t<std::is_signed_v<From>, std::int64_t, u64>;
+    if constexpr (std::is_same_v<To, float> || std::is_same_v<To, double>) {
+      auto made = from_integer<To>(static_cast<Wide>(value), rounding_of(detail));
+      if ((detail & flag_saturate) != 0) made = made > 0 ? std::min(made, To{1}) : To{0};
+      return made;
+    } else {
+      // To odd first: the second rounding is then the only one.
+      const double near = from_integer<double>(static_cast<Wide>(value), Rounding::zero);
+      const bool exact = static_cast<long double>(near) == static_cast<long double>(value);
+      const double odd = exact ? near : std::bit_cast<double>(std::bit_cast<u64>(near) | 1);
+      return store_real<To>(odd, detail);
+    }
+  } else {
+    if ((detail & flag_saturate) != 0) {
+      const auto wide = static_cast<i128>(value);
+      return static_cast<typename Storage<To>::Bits>(
+          static_cast<To>(std::clamp(wide, static_cast<i128>(std::numeric_limits<To>::min()),
+                                     static_cast<i128>(std::numeric_limits<To>::max()))));
+    }
+    return static_cast<typename Storage<To>::Bits>(static_cast<To>(value));
+  }
+}
+
+template <typename To, typename From>
+void convert_row(Warp& warp, const Instruction& instruction, Mask mask) {
+  using D = typename Storage<To>::Bits;
+  using S = typename Storage<From>::Bits;
+  const S* a = row<S>(warp, instruction.rows[1]);
+  D values[lanes];
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    values[lane] = convert<To, From>(a[lane], instruction.detail);
+  put(warp, instruction.rows[0], values, mask);
+}
+
+template <typename F>
+bool with_type(std::string_view name, F use) {
+  if (name == "u8" || name == "b8")
+    use(Tag<u8>());
+  else if (name == "s8")
+    use(Tag<std::int8_t>());
+  else if (name == "f16")
+    use(Tag<Half>());
+  else if (name == "bf16")
+    use(Tag<Brain>());
+  else if (name == "tf32")
+    use(Tag<Tensor>());
+  else if (name == "f32")
+    use(Tag<float>());
+  else if (name == "f64")
+    use(Tag<double>());
+  else
+    return with_integer(name, use);
+  return true;
+}
+
+unsigned detail_of(const ptx::Instruction& w, bool from_real, bool to_real) {
+  Rounding rounding = Rounding::nearest_even;
+  unsigned detail = 0;
+  for (const std::string_view modifier : w.modifiers) {
+    if (modifier == "rz" || modifier == "rzi")
+      rounding = Rounding::zero;
+    else if (modifier == "rm" || modifier == "rmi")
+      rounding = Rounding::down;
+    else if (modifier == "rp" || modifier == "rpi")
+      rounding = Rounding::up;
+    else if (modifier == "rna")
+      rounding = Rounding::nearest_away;
+    if (modifier.size() == 3 && modifier.back() == 'i' && from_real && to_real)
+      detail |= flag_integral;
+    if (modifier == "sat") detail |= flag_saturate;
+    if (modifier == "ftz") detail |= flag_flush;
+    if (modifier == "relu") detail |= flag_clip;
+  }
+  return detail | static_cast<unsigned>(rounding);
+}
+
+// Two reals into one word: the first operand goes into the upper half.
+template <SmallFloat format>
+void convert_two(Warp& warp, const Instruction& instruction, Mask mask) {
+  const float* high = row<float>(warp, instruction.rows[1]);
+  const float* low = row<float>(warp, instruction.rows[2]);
+  const unsigned detail = instruction.detail;
+  const bool saturates = (detail & flag_saturate) != 0;
+  constexpr bool bytes = format == SmallFloat::e4m3 || format == SmallFloat::e5m2;
+  const auto one = [&](float value) {
+    if ((detail & flag_clip) != 0 && !std::isnan(value) && std::signbit(value)) value = 0;
+    return encode(format, value, rounding_of(detail), saturates);
+  };
+  if constexpr (bytes) {
+    u16 values[lanes];
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      values[lane] = static_cast<u16>(one(high[lane]) << 8 | one(low[lane]));
+    }
+    put(warp, instruction.rows[0], values, mask);
+  } else {
+    u32 values[lanes];
+    for (unsigned lane = 0; lane < lanes; ++lane)
+      values[lane] = one(high[lane]) << 16 | one(low[lane]);
+    put(warp, instruction.rows[0], values, mask);
+  }
+}
+
+// e4m3x2 and e5m2x2 to and from f16x2.
+template <SmallFloat format>
+void widen_two(Warp& warp, const Instruction& instruction, Mask mask) {
+  const u16* from = row<u16>(warp, instruction.rows[1]);
+  u32 values[lanes];
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const auto one = [&](u32 bits) {
+      u32 made = encode(SmallFloat::f16, decode(format, bits & 0xff), Rounding::nearest_even);
+      if ((instruction.detail & flag_clip) != 0 && (made & 0x8000) != 0) made = 0;
+      return made;
+    };
+    values[lane] = one(from[lane]) | one(static_cast<u32>(from[lane] >> 8)) << 16;
+  }
+  put(warp, instruction.rows[0], values, mask);
+}
+
+template <SmallFloat format>
+void narrow_two(Warp& warp, const Instruction& instruction, Mask mask) {
+  const u32* from = row<u32>(warp, instruction.rows[1]);
+  u16 values[lanes];
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const auto one = [&](u32 bits) {
+      double value = decode(SmallFloat::f16, bits & 0xffff);
+      if ((instruction.detail & flag_clip) != 0 && !std::isnan(value) && std::signbit(value))
+        value = 0;
+      return encode(format, value, Rounding::nearest_even, true);
+    };
+    values[lane] = static_cast<u16>(one(from[lane]) | one(from[lane] >> 16) << 8);
+  }
+  put(warp, instruction.rows[0], values, mask);
+}
+
+bool packed(Decoder& d, const ptx::Instruction& w, std::string_view to, std::string_view from) {
+  unsigned detail = detail_of(w, true, true) & ~static_cast<unsigned>(flag_integral);
+  if (w.has("satfinite")) detail |= flag_saturate;
+  Handler handler = nullptr;
+  if (from == "f32" && w.operands.size() == 3) {
+    if (to == "f16x2") handler = convert_two<SmallFloat::f16>;
+    if (to == "bf16x2") handler = convert_two<SmallFloat::bf16>;
+    if (to == "e4m3x2") handler = convert_two<SmallFloat::e4m3>;
+    if (to == "e5m2x2") handler = convert_two<SmallFloat::e5m2>;
+    if (handler == nullptr) return false;
+    const Row a = d.source(w.operands[1], 4, true);
+    const Row b = d.source(w.operands[2], 4, true);
+    const Row result = d.result(w.operands[0], to.starts_with('e') ? 2 : 4);
+    d.emit(handler, {result, a, b}).detail = static_cast<u8>(detail);
+    return true;
+  }
+  if (to == "f16x2" && from == "e4m3x2") handler = widen_two<SmallFloat::e4m3>;
+  if (to == "f16x2" && from == "e5m2x2") handler = widen_two<SmallFloat::e5m2>;
+  const bool widens = handler != nullptr;
+  if (from == "f16x2" && to == "e4m3x2") handler = narrow_two<SmallFloat::e4m3>;
+  if (from == "f16x2" && to == "e5m2x2") handler = narrow_two<SmallFloat::e5m2>;
+  if (handler == nullptr) return false;
+  const Row a = d.source(w.operands[1], widens ? 2 : 4);
+  d.emit(handler, {d.result(w.operands[0], widens ? 4 : 2), a}).detail = static_cast<u8>(detail);
+  return true;
+}
+
+// cvt.pack.sat: two integers, saturated, into the low bytes; what was in c moves up.
+template <typename T, typename From>
+void pack_saturated(Warp& warp, const Instruction& instruction, Mask mask) {
+  const From* a = row<From>(warp, instruction.rows[1]);
+  const From* b = row<From>(warp, instruction.rows[2]);
+  const u32* c = instruction.rows[3] == no_row ? nullptr : row<u32>(warp, instruction.rows[3]);
+  constexpr unsigned bits = sizeof(T) * 8;
+  const auto one = [](From value) {
+    const auto clamped = std::clamp<std::int64_t>(value, std::numeric_limits<T>::min(),
+                                                  std::numeric_limits<T>::max());
+    return static_cast<u32>(static_cast<std::make_unsigned_t<T>>(static_cast<T>(clamped)));
+  };
+  u32 values[lanes];
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const u32 low = one(a[lane]) << bits | one(b[lane]);
+    values[lane] = bits == 16 || c == nullptr ? low : low | c[lane] << (2 * bits);
+  }
+  put(warp, instruction.rows[0], values, mask);
+}
+
+void cvt_pack(Decoder& d, const ptx::Instruction& w) {
+  d.require(3);
+  const std::string_view to = w.has("u16")   ? "u16"
+                              : w.has("s16") ? "s16"
+                              : w.has("u8")  ? "u8"
+                              : w.has("s8")  ? "s8"
+                                             : "";
+  Handler handler = nullptr;
+  const auto pick = [&]<typename T>(Tag<T>) { handler = pack_saturated<T, std::int32_t>; };
+  if (to == "u16") pick(Tag<u16>());
+  if (to == "s16") pick(Tag<std::int16_t>());
+  if (to == "u8") pick(Tag<u8>());
+  if (to == "s8") pick(Tag<std::int8_t>());
+  if (handler == nullptr) d.fail("not for this type");
+  const Row a = d.source(w.operands[1], 4);
+  const Row b = d.source(w.operands[2], 4);
+  const Row c = w.operands.size() > 3 ? d.source(w.operands[3], 4) : no_row;
+  d.emit(handler, {d.result(w.operands[0], 4), a, b, c});
+}
+
+void cvt(Decoder& d, const ptx::Instruction& w) {
+  d.require(2);
+  if (w.modifiers.size() < 2) d.fail("two types are needed");
+  if (w.has("pack")) return cvt_pack(d, w);
+  const std::string_view from = last_type(w);
+  const std::string_view to = w.modifiers[w.modifiers.size() - 2];
+  if (packed(d, w, to, from)) return;
+  const std::optional<Type> source = type_named(from);
+  const std::optional<Type> target = type_named(to);
+  if (!source || !target) d.fail("not between these types");
+  const unsigned detail = detail_of(w, source->kind == Class::real, target->kind == Class::real);
+  const Row a = d.source(w.operands[1], source->bytes, source->kind == Class::real);
+  Handler handler = nullptr;
+  with_type(to, [&](auto to_tag) {
+    with_type(from, [&](auto from_tag) {
+      handler = convert_row<typename decltype(to_tag)::Type, typename decltype(from_tag)::Type>;
+    });
+  });
+  if (handler == nullptr) d.fail("not between these types");
+  const Row result = d.result(w.operands[0], target->bytes, target->kind == Class::integer);
+  d.emit(handler, {result, a}).detail = static_cast<u8>(detail);
+}
+
+// ---- cvta, isspacep ----
+
+std::uint64_t window_of(const ptx::Instruction& w) {
+  if (w.has("shared") || w.has("shared::cta") || w.has("shared::cluster")) return shared_window;
+  if (w.has("local")) return local_window;
+  if (w.has("param") || w.has("param::entry")) return param_window;
+  return 0;  // global and const: the generic address is the address
+}
+
+void cvta(Decoder& d, const ptx::Instruction& w) {
+  d.require(2);
+  const std::size_t bytes = ptx::size_of(last_type(w));
+  if (bytes != 8) d.fail("only 64-bit addresses");
+  const Row a = d.source(w.operands[1], 8);
+  const std::uint64_t window = window_of(w);
+  const Handler handler =
+      w.has("to") ? [](Warp& warp, const Instruction& i, Mask mask) {
+        const u64* from = row<u64>(warp, i.rows[1]);
+        u64 values[lanes];
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+          values[lane] = from[lane] - static_cast<u64>(i.immediate);
+        }
+        put(warp, i.rows[0], values, mask);
+      }
+                  : [](Warp& warp, const Instruction& i, Mask mask) {
+        const u64* from = row<u64>(warp, i.rows[1]);
+        u64 values[lanes];
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+          values[lane] = from[lane] + static_cast<u64>(i.immediate);
+        }
+        put(warp, i.rows[0], values, mask);
+      };
+  d.emit(handler, {d.result(w.operands[0], 8), a}).immediate = static_cast<std::int64_t>(window);
+}
+
+void isspacep(Decoder& d, const ptx::Instruction& w) {
+  d.require(2);
+  const Row a = d.source(w.operands[1], 8);
+  Instruction& made = d.emit(
+      [](Warp& warp, const Instruction& i, Mask mask) {
+        const u64* from = row<u64>(warp, i.rows[1]);
+        const auto window = static_cast<u64>(i.immediate);
+        Mask in = 0;
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+          const bool is = window != 0 ? from[lane] >= window && from[lane] < window + window_bytes
+                                      : from[lane] < shared_window;
+          in |= Mask{is && i.detail == 0} << lane;
+        }
+        put_mask(warp, i.rows[0], in, mask);
+      },
+      {d.result(w.operands[0], 0), a});
+  made.immediate = static_cast<std::int64_t>(window_of(w));
+  made.detail = w.has("const") ? 1 : 0;
+}
+
+}  // namespace
+
+void add_convert_rules(Rules& rules) {
+  rules["mov"] = mov;
+  rules["cvt"] = cvt;
+  rules["cvta"] = cvta;
+  rules["isspacep"] = isspacep;
+}
+
+}  // namespace cudademo::emulator

@@ -1,0 +1,109 @@
+// Turns the instructions of one function into rows and handlers. The rules, one for each opcode,
+// are in the files named after what they compute.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "program.hpp"
+#include "ptx.hpp"
+
+namespace cudademo::emulator {
+
+// What a module's names stand for.
+struct Symbol {
+  ptx::Space space = ptx::Space::global;
+  std::uint64_t address = 0;  // within its space's window, or the host's for global and constant
+  bool is_dynamic_shared = false;
+  const Function* function = nullptr;
+};
+
+class Decoder {
+ public:
+  Decoder(const ptx::Module& module, const ptx::Function& source,
+          const std::map<std::string_view, Symbol>& symbols, Function& made,
+          std::uint32_t shared_bytes);
+
+  void run();
+
+  // ---- for rules ----
+
+  const ptx::Instruction& current() const noexcept { return *current_; }
+  const ptx::Function& source() const noexcept { return source_; }
+
+  // The row of a source of this size: 0 for a predicate. A wider register is narrowed first.
+  Row source(const ptx::Operand& operand, std::size_t bytes, bool is_float = false);
+  // The row of a result. Into a wider register it is extended afterwards.
+  Row result(const ptx::Operand& operand, std::size_t bytes, bool is_signed = false);
+  Row temporary(std::size_t bytes);
+  Row constant(std::uint64_t bits, std::size_t bytes);
+  // A symbol or a parameter's place in its space, as a 64-bit row.
+  Row address(const ptx::Operand& base, bool& wide);
+  // The bytes of the register that an operand is, or `fallback`.
+  std::size_t register_bytes(const ptx::Operand& operand, std::size_t fallback) const;
+
+  Instruction& emit(Handler handler, std::initializer_list<Row> rows);
+  Instruction& emit(Handler handler, const std::vector<Row>& rows);
+
+  const Symbol* symbol(std::string_view name) const;
+  std::uint32_t position_of(int label) const;
+  const ptx::Label& label(int index) const;
+  Slot slot(int variable) const;
+  CallSite& call_site();
+  std::vector<std::uint32_t>& target_list();
+  std::uint32_t end() const noexcept;
+
+  // Throws ptx::ParseError naming the instruction.
+  [[noreturn]] void fail(const std::string& what) const;
+  void require(std::size_t operands) const;
+  void mark_communication() noexcept { made_.talks_across_blocks = true; }
+
+ private:
+  void place_variables();
+  void refuse(const char* what);
+  void narrow(Row to, Row from, std::size_t to_bytes, std::size_t from_bytes);
+  void find_reconvergence();
+  Row reserve(std::size_t bytes);
+
+  const ptx::Module& module_;
+  const ptx::Function& source_;
+  const std::map<std::string_view, Symbol>& symbols_;
+  Function& made_;
+  const ptx::Instruction* current_ = nullptr;
+  std::vector<Row> rows_;    // of a function's register variables
+  std::vector<Slot> slots_;  // of its local, parameter and shared variables
+  struct Constant {
+    Row row;
+    std::uint64_t bits;
+    std::size_t bytes;
+  };
+  std::map<std::pair<std::uint64_t, std::size_t>, Row> constant_rows_;
+  std::vector<Constant> constants_;
+  struct Extension {
+    Handler handler;
+    Row to;
+    Row from;
+  };
+  std::vector<Extension> extensions_;     // after the current instruction
+  std::vector<std::uint32_t> positions_;  // of each PTX instruction in the code
+  std::uint32_t shared_base_;
+};
+
+using Rule = void (*)(Decoder& decoder, const ptx::Instruction& written);
+using Rules = std::map<std::string_view, Rule>;
+
+void add_integer_rules(Rules& rules);
+void add_float_rules(Rules& rules);
+void add_compare_rules(Rules& rules);
+void add_convert_rules(Rules& rules);
+void add_memory_rules(Rules& rules);
+void add_atomic_rules(Rules& rules);
+void add_control_rules(Rules& rules);
+void add_warp_rules(Rules& rules);
+
+}  // namespace cudademo::emulator

@@ -1,0 +1,242 @@
+// What the lanes of a warp do together: shuffles, votes, matches and reductions.
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "block.hpp"
+#include "lanes.hpp"
+
+namespace cudademo::emulator {
+
+namespace {
+
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+
+unsigned first_lane(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
+
+// Waits for the members that `members` names in the first lane. False where this is not yet all.
+bool together(Warp& warp, Row members, Mask& mask, Mask& wanted) {
+  const unsigned lane = first_lane(mask);
+  wanted = row<u32>(warp, members)[lane];
+  if (!is_set(wanted, lane)) {
+    warp.fail(kind::invalid, lane,
+              "lane " + std::to_string(lane) + " is not in the mask of lanes that it gives");
+  }
+  return warp.gather(wanted, mask);
+}
+
+enum class Shuffle : std::uint8_t { up, down, bfly, idx };
+
+template <Shuffle mode>
+void shuffle(Warp& warp, const Instruction& instruction, Mask mask) {
+  Mask members = 0;
+  if (!together(warp, instruction.rows[5], mask, members)) return;
+  const u32* a = row<u32>(warp, instruction.rows[2]);
+  const u32* b = row<u32>(warp, instruction.rows[3]);
+  const u32* c = row<u32>(warp, instruction.rows[4]);
+  u32 values[lanes];
+  Mask inside = 0;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const u32 by = b[lane] & 31;
+    const u32 clamp = c[lane] & 31;
+    const u32 segment = c[lane] >> 8 & 31;
+    const u32 last = (lane & segment) | (clamp & ~segment);
+    const u32 first = lane & segment;
+    u32 from = lane;
+    bool is_inside = false;
+    if (mode == Shuffle::up) {
+      from = lane - by;
+      is_inside = static_cast<std::int32_t>(from) >= static_cast<std::int32_t>(last);
+    } else if (mode == Shuffle::down) {
+      from = lane + by;
+      is_inside = from <= last;
+    } else if (mode == Shuffle::bfly) {
+      from = lane ^ by;
+      is_inside = from <= last;
+    } else {
+      from = first | (by & ~segment);
+      is_inside = from <= last;
+    }
+    if (!is_inside) from = lane;
+    values[lane] = a[from & 31];
+    inside |= Mask{is_inside} << lane;
+  }
+  put(warp, instruction.rows[0], values, mask);
+  if (instruction.rows[1] != no_row) put_mask(warp, instruction.rows[1], inside, mask);
+}
+
+void shfl(Decoder& d, const ptx::Instruction& w) {
+  if (!w.has("sync")) d.fail("without .sync");
+  d.require(5);
+  const ptx::Operand& to = w.operands[0];
+  const bool pair = to.kind == ptx::Operand::Kind::pair;
+  const Row a = d.source(w.operands[1], 4);
+  const Row b = d.source(w.operands[2], 4);
+  const Row c = d.source(w.operands[3], 4);
+  const Row members = d.source(w.operands[4], 4);
+  const Row value = d.result(pair ? to.items[0] : to, 4);
+  const Row inside = pair ? d.result(to.items[1], 0) : no_row;
+  const Handler handler = w.has("up")     ? shuffle<Shuffle::up>
+                          : w.has("down") ? shuffle<Shuffle::down>
+                          : w.has("bfly") ? shuffle<Shuffle::bfly>
+                                          : shuffle<Shuffle::idx>;
+  d.emit(handler, {value, inside, a, b, c, members});
+}
+
+enum class Vote : std::uint8_t { all, any, uni, ballot };
+
+void vote_of(Warp& warp, const Instruction& instruction, Mask mask) {
+  Mask members = 0;
+  if (!together(warp, instruction.rows[2], mask, members)) return;
+  const Mask among = members & warp.live();
+  const Mask values = predicate(warp, instruction.rows[1]) & among;
+  switch (static_cast<Vote>(instruction.detail)) {
+    case Vote::all:
+      return put_mask(warp, instruction.rows[0], values == among ? all_lanes : 0, mask);
+    case Vote::any:
+      return put_mask(warp, instruction.rows[0], values != 0 ? all_lanes : 0, mask);
+    case Vote::uni:
+      return put_mask(warp, instruction.rows[0], values == among || values == 0 ? all_lanes : 0,
+                      mask);
+    case Vote::ballot: {
+      u32 made[lanes];
+      std::fill(made, made + lanes, values);
+      return put(warp, instruction.rows[0], made, mask);
+    }
+  }
+}
+
+void vote(Decoder& d, const ptx::Instruction& w) {
+  if (!w.has("sync")) d.fail("without .sync");
+  d.require(3);
+  const Row a = d.source(w.operands[1], 0);
+  const Row members = d.source(w.operands[2], 4);
+  const Vote which = w.has("all")   ? Vote::all
+                     : w.has("any") ? Vote::any
+                     : w.has("uni") ? Vote::uni
+                                    : Vote::ballot;
+  const Row result = d.result(w.operands[0], which == Vote::ballot ? 4 : 0);
+  d.emit(vote_of, {result, a, members}).detail = static_cast<std::uint8_t>(which);
+}
+
+template <typename T, bool all>
+void match_of(Warp& warp, const Instruction& instruction, Mask mask) {
+  Mask members = 0;
+  if (!together(warp, instruction.rows[3], mask, members)) return;
+  const T* a = row<T>(warp, instruction.rows[2]);
+  const Mask among = members & warp.live();
+  u32 values[lanes];
+  Mask same = 0;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    Mask equal = 0;
+    for (unsigned other = 0; other < lanes; ++other) {
+      if (is_set(among, other) && a[other] == a[lane]) equal |= Mask{1} << other;
+    }
+    const bool is_all = equal == among;
+    values[lane] = all ? (is_all ? among : 0) : equal;
+    same |= Mask{is_all} << lane;
+  }
+  put(warp, instruction.rows[0], values, mask);
+  if (instruction.rows[1] != no_row) put_mask(warp, instruction.rows[1], same, mask);
+}
+
+void match(Decoder& d, const ptx::Instruction& w) {
+  d.require(3);
+  const ptx::Operand& to = w.operands[0];
+  const bool pair = to.kind == ptx::Operand::Kind::pair;
+  const std::size_t bytes = ptx::size_of(last_type(w));
+  const Row a = d.source(w.operands[1], bytes);
+  const Row members = d.source(w.operands[2], 4);
+  const Row value = d.result(pair ? to.items[0] : to, 4);
+  const Row same = pair ? d.result(to.items[1], 0) : no_row;
+  const Handler handler = w.has("all") ? (bytes == 8 ? match_of<u64, true> : match_of<u32, true>)
+                                       : (bytes == 8 ? match_of<u64, false> : match_of<u32, false>);
+  d.emit(handler, {value, same, a, members});
+}
+
+void activemask(Decoder& d, const ptx::Instruction& w) {
+  d.require(1);
+  d.emit(
+      [](Warp& warp, const Instruction& instruction, Mask mask) {
+        u32 values[lanes];
+        std::fill(values, values + lanes, mask);
+        put(warp, instruction.rows[0], values, mask);
+      },
+      {d.result(w.operands[0], 4)});
+}
+
+template <typename T, typename F>
+Handler reducing(F) {
+  return [](Warp& warp, const Instruction& instruction, Mask mask) {
+    Mask members = 0;
+    if (!together(warp, instruction.rows[2], mask, members)) return;
+    const T* a = row<T>(warp, instruction.rows[1]);
+    const Mask among = members & warp.live();
+    T value = a[first_lane(among)];
+    for (unsigned lane = first_lane(among) + 1; lane < lanes; ++lane) {
+      if (is_set(among, lane)) value = F{}(value, a[lane]);
+    }
+    T values[lanes];
+    std::fill(values, values + lanes, value);
+    put(warp, instruction.rows[0], values, mask);
+  };
+}
+
+void redux(Decoder& d, const ptx::Instruction& w) {
+  d.require(3);
+  const bool is_signed = is_signed_type(last_type(w));
+  if (last_type(w) == "f32") d.fail("of floats");
+  using i32 = std::int32_t;
+  Handler handler = nullptr;
+  if (w.has("add")) handler = reducing<u32>([](u32 a, u32 b) { return a + b; });
+  if (w.has("and")) handler = reducing<u32>([](u32 a, u32 b) { return a & b; });
+  if (w.has("or")) handler = reducing<u32>([](u32 a, u32 b) { return a | b; });
+  if (w.has("xor")) handler = reducing<u32>([](u32 a, u32 b) { return a ^ b; });
+  if (w.has("min")) {
+    handler = is_signed ? reducing<i32>([](i32 a, i32 b) { return std::min(a, b); })
+                        : reducing<u32>([](u32 a, u32 b) { return std::min(a, b); });
+  }
+  if (w.has("max")) {
+    handler = is_signed ? reducing<i32>([](i32 a, i32 b) { return std::max(a, b); })
+                        : reducing<u32>([](u32 a, u32 b) { return std::max(a, b); });
+  }
+  if (handler == nullptr) d.fail("no such operation");
+  const Row a = d.source(w.operands[1], 4);
+  const Row members = d.source(w.operands[2], 4);
+  d.emit(handler, {d.result(w.operands[0], 4), a, members});
+}
+
+// The lowest of the members is the one.
+void elect(Decoder& d, const ptx::Instruction& w) {
+  d.require(2);
+  const ptx::Operand& to = w.operands[0];
+  if (to.kind != ptx::Operand::Kind::pair) d.fail("a result and a predicate are needed");
+  const Row members = d.source(w.operands[1], 4);
+  const Row lane = d.result(to.items[0], 4);
+  const Row chosen = d.result(to.items[1], 0);
+  d.emit(
+      [](Warp& warp, const Instruction& instruction, Mask mask) {
+        Mask wanted = 0;
+        if (!together(warp, instruction.rows[2], mask, wanted)) return;
+        const u32 first = first_lane(wanted & warp.live());
+        u32 values[lanes];
+        std::fill(values, values + lanes, first);
+        put(warp, instruction.rows[0], values, mask);
+        put_mask(warp, instruction.rows[1], Mask{1} << first, mask);
+      },
+      {lane, chosen, members});
+}
+
+}  // namespace
+
+void add_warp_rules(Rules& rules) {
+  rules["shfl"] = shfl;
+  rules["vote"] = vote;
+  rules["match"] = match;
+  rules["activemask"] = activemask;
+  rules["redux"] = redux;
+  rules["elect"] = elect;
+}
+
+}  // namespace cudademo::emulator

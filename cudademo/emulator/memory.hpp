@@ -1,0 +1,48 @@
+// The global memory that a launch may touch: the arrays that it was given, what was allocated with
+// cuMemAlloc, and the variables of its module.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cudademo::emulator {
+
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::string label;  // "argument 1, float32 of shape (10,)"
+  bool writable = true;
+  bool is_constant = false;
+};
+
+class Memory {
+ public:
+  void add(Range range);
+  // Call once all are added.
+  void finish();
+
+  // The range that holds all of these bytes; null where none does.
+  const Range* find(std::uint64_t address, std::size_t bytes) const noexcept {
+    // A kernel goes through few arrays, an access after another through the same one.
+    if (recent_ < ranges_.size()) {
+      const Range& recent = ranges_[recent_];
+      if (address >= recent.begin && address + bytes <= recent.end) return &recent;
+    }
+    return search(address, bytes);
+  }
+
+  // Words for an address that is in none: "4 bytes past the end of argument 1, ...".
+  std::string describe(std::uint64_t address, std::size_t bytes) const;
+  const Range* nearest(std::uint64_t address) const noexcept;
+  const std::vector<Range>& ranges() const noexcept { return ranges_; }
+
+ private:
+  const Range* search(std::uint64_t address, std::size_t bytes) const noexcept;
+
+  std::vector<Range> ranges_;
+  static thread_local std::size_t recent_;
+};
+
+}  // namespace cudademo::emulator

@@ -1,0 +1,13 @@
+// The functions that a kernel calls and its module does not have.
+#pragma once
+
+#include <string_view>
+
+#include "program.hpp"
+
+namespace cudademo::emulator {
+
+// printf and assert; one that raises a Fault for others.
+SystemCall system_call(std::string_view name);
+
+}  // namespace cudademo::emulator

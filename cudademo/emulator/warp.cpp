@@ -1,0 +1,435 @@
+#include "warp.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "block.hpp"
+
+namespace cudademo::emulator {
+
+namespace {
+
+constexpr std::size_t row_alignment = 64;
+constexpr std::size_t max_frames = 4096;  // calls within calls
+constexpr std::uint32_t max_local_bytes = 512 * 1024;
+
+unsigned first_lane(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
+
+}  // namespace
+
+Warp::Warp(Block& block, unsigned index, Mask live) : block_(&block), index_(index), live_(live) {
+  const Launch& launch = block.launch();
+  Frame* frame = make_frame(*launch.entry, live);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    std::copy(launch.parameters.begin(), launch.parameters.end(),
+              frame->parameters.begin() + lane * launch.entry->parameter_bytes);
+  }
+  fragments_.push_back({live, 0, -1, frame});
+}
+
+// ---- frames ----
+
+Frame* Warp::make_frame(const Function& function, Mask mask) {
+  Frame* frame = nullptr;
+  for (std::size_t i = 0; i < free_frames_.size(); ++i) {
+    if (free_frames_[i]->function != &function) continue;
+    frame = free_frames_[i];
+    free_frames_.erase(free_frames_.begin() + static_cast<std::ptrdiff_t>(i));
+    break;
+  }
+  if (frame == nullptr) {
+    if (frames_.size() >= max_frames) {
+      fail(kind::invalid, first_lane(mask), "calls are nested more than 4096 deep");
+    }
+    frames_.push_back(std::make_unique<Frame>());
+    frame = frames_.back().get();
+    frame->function = &function;
+    frame->storage = std::make_unique<std::byte[]>(function.frame_bytes + row_alignment);
+    const auto address = reinterpret_cast<std::uintptr_t>(frame->storage.get());
+    frame->rows = frame->storage.get() + (row_alignment - address % row_alignment);
+    if (!function.constants.empty()) {
+      std::memcpy(frame->rows + function.constants_offset, function.constants.data(),
+                  function.constants.size());
+    }
+    frame->parameters.resize(std::size_t{function.parameter_bytes} * lanes);
+  }
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    frame->local_base[lane] = local_top_[lane];
+    if (function.local_bytes != 0 && (mask >> lane & 1) != 0) {
+      set_local_top(lane, local_top_[lane] + function.local_bytes);
+    }
+  }
+  return frame;
+}
+
+void Warp::drop_frame(Frame* frame) { free_frames_.push_back(frame); }
+
+void Warp::set_local_top(unsigned lane, std::uint32_t top) {
+  if (top > max_local_bytes) {
+    fail(kind::out_of_bounds, lane, "the thread's stack of 512 KB is full");
+  }
+  auto& state = local_state_[lane];
+  const std::uint32_t former = local_top_[lane];
+  local_top_[lane] = top;
+  if (local_[lane].size() < top) {
+    local_[lane].resize(top);
+    state.resize(top);
+  }
+  if (top > former) std::fill(state.begin() + former, state.begin() + top, std::byte{0});
+}
+
+std::byte* Warp::local(unsigned lane, std::uint64_t offset, std::size_t bytes) noexcept {
+  if (offset + bytes > local_top_[lane] || offset + bytes < offset) return nullptr;
+  return local_[lane].data() + offset;
+}
+
+std::byte* Warp::local_state(unsigned lane, std::uint64_t offset) noexcept {
+  return local_state_[lane].data() + offset;
+}
+
+// ---- fragments ----
+
+void Warp::pick(std::size_t fragment) {
+  current_ = fragment;
+  const Fragment& chosen = fragments_[fragment];
+  mask_ = chosen.mask;
+  pc_ = chosen.pc;
+  join_ = chosen.join;
+  frame_ = chosen.frame;
+  rows_ = frame_->rows;
+  leaving_ = false;
+}
+
+void Warp::put_back() {
+  Fragment& fragment = fragments_[current_];
+  fragment.mask = mask_;
+  fragment.pc = pc_;
+  fragment.join = join_;
+  fragment.frame = frame_;
+}
+
+void Warp::remove_current() {
+  fragments_.erase(fragments_.begin() + static_cast<std::ptrdiff_t>(current_));
+  leaving_ = true;
+  mask_ = 0;
+}
+
+Warp::Outcome Warp::run(std::uint64_t instructions) {
+  // Each ready fragment has a share, so that none starves another.
+  constexpr std::uint64_t share = 4096;
+  std::size_t next = 0;
+  std::uint64_t left = instructions;
+  while (left > 0) {
+    if (fragments_.empty()) return Outcome::finished;
+    std::size_t chosen = fragments_.size();
+    for (std::size_t i = 0; i < fragments_.size(); ++i) {
+      const std::size_t at = (next + i) % fragments_.size();
+      if (fragments_[at].state != Fragment::State::ready) continue;
+      chosen = at;
+      break;
+    }
+    if (chosen == fragments_.size()) return Outcome::waiting;
+    pick(chosen);
+    const std::size_t population = fragments_.size();
+    std::uint64_t budget = std::min(left, share);
+    left -= budget;
+    while (!leaving_ && budget > 0) {
+      if (join_ >= 0) {
+        const Join& join = joins_[static_cast<std::size_t>(join_)];
+        if (pc_ == join.pc && frame_ == join.frame) {
+          arrive();
+          break;
+        }
+      }
+      const Instruction& instruction = frame_->function->code[pc_++];
+      instruction_ = &instruction;
+      Mask mask = mask_;
+      if (instruction.guard != no_row) {
+        Mask guard;
+        std::memcpy(&guard, rows_ + instruction.guard, sizeof(guard));
+        mask &= instruction.guard_negated ? ~guard : guard;
+        if (mask == 0) {
+          --budget;
+          continue;
+        }
+      }
+      --budget;
+      executed_ += static_cast<unsigned>(std::popcount(mask));
+      instruction.execute(*this, instruction, mask);
+    }
+    left += budget;
+    const bool yielded = leaving_ && mask_ != 0;
+    if (mask_ != 0) put_back();
+    // A fragment that used up its share lets the next one run.
+    next = mask_ != 0 && fragments_.size() == population ? current_ + 1 : current_;
+    if (fragments_.empty()) return Outcome::finished;
+    if (yielded && std::all_of(fragments_.begin(), fragments_.end(), [](const Fragment& f) {
+          return f.state == Fragment::State::ready;
+        })) {
+      return Outcome::running;
+    }
+  }
+  return Outcome::running;
+}
+
+int Warp::new_join(std::uint32_t pc) {
+  if (join_ >= 0) {
+    const Join& known = joins_[static_cast<std::size_t>(join_)];
+    if (known.pc == pc && known.frame == frame_) return join_;
+  }
+  const Join made{pc, mask_, 0, join_, frame_, true};
+  for (std::size_t i = 0; i < joins_.size(); ++i) {
+    if (joins_[i].in_use) continue;
+    joins_[i] = made;
+    return static_cast<int>(i);
+  }
+  joins_.push_back(made);
+  return static_cast<int>(joins_.size() - 1);
+}
+
+void Warp::branch(Mask taken, std::uint32_t target, std::uint32_t reconverge) {
+  if (taken == mask_) {
+    pc_ = target;
+    return;
+  }
+  join_ = new_join(reconverge);
+  mask_ &= ~taken;
+  fragments_.push_back({taken, target, join_, frame_});
+}
+
+void Warp::branch_each(Mask taken, const std::uint32_t* targets, std::uint32_t reconverge) {
+  Mask left = taken;
+  const auto same = [&](std::uint32_t target) {
+    Mask group = 0;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      if ((left >> lane & 1) != 0 && targets[lane] == target) group |= Mask{1} << lane;
+    }
+    return group;
+  };
+  while (left != 0) {
+    const std::uint32_t target = targets[first_lane(left)];
+    const Mask group = same(target);
+    left &= ~group;
+    branch(group, target, reconverge);
+    if (left == 0) return;
+  }
+}
+
+// The current fragment has come to where its join is.
+void Warp::arrive() {
+  const int join = join_;
+  joins_[static_cast<std::size_t>(join)].arrived |= mask_;
+  remove_current();
+  complete(join);
+}
+
+// Lets the lanes of a join go on where all that are expected have come.
+void Warp::complete(int index) {
+  while (index >= 0) {
+    Join& join = joins_[static_cast<std::size_t>(index)];
+    if (join.arrived != join.expected) return;
+    join.in_use = false;
+    const int parent = join.parent;
+    if (join.arrived != 0) {
+      fragments_.push_back({join.arrived, join.pc, parent, join.frame});
+      return;
+    }
+    index = parent;
+  }
+}
+
+void Warp::leave_joins(int join, Frame* frame, Mask mask) {
+  while (true) {
+    while (join >= 0) {
+      Join& left = joins_[static_cast<std::size_t>(join)];
+      const int parent = left.parent;
+      left.expected &= ~mask;
+      if (left.in_use && left.arrived == left.expected) {
+        left.in_use = false;
+        if (left.arrived != 0) {
+          fragments_.push_back({left.arrived, left.pc, parent, left.frame});
+        }
+      }
+      join = parent;
+    }
+    if (frame->caller == nullptr) return;
+    join = frame->caller_join;
+    frame = frame->caller;
+  }
+}
+
+void Warp::exit(Mask mask) {
+  live_ &= ~mask;
+  mask_ &= ~mask;
+  const int join = join_;
+  Frame* frame = frame_;
+  if (mask_ == 0) remove_current();
+  leave_joins(join, frame, mask);
+  if (mask_ != 0) leaving_ = true;  // what waited for these lanes may go on
+  block_->threads_exited();
+}
+
+void Warp::call(const CallSite& site, const Function& callee, Mask mask) {
+  if (mask != mask_) {
+    // The lanes that do not call wait behind the call.
+    const std::uint32_t back = pc_;
+    const Mask rest = mask_ & ~mask;
+    join_ = new_join(back);
+    fragments_.push_back({rest, back, join_, frame_});
+    mask_ = mask;
+  }
+  if (callee.system_call != nullptr) {
+    callee.system_call(*this, site, mask);
+    return;
+  }
+  Frame* frame = make_frame(callee, mask);
+  frame->caller = frame_;
+  frame->return_pc = pc_;
+  frame->caller_join = join_;
+  frame->site = &site;
+  const std::size_t count = std::min(site.arguments.size(), callee.parameters.size());
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if ((mask >> lane & 1) == 0) continue;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Slot& from = site.arguments[i];
+      const Slot& to = callee.parameters[i];
+      std::memcpy(
+          frame->parameters.data() + lane * callee.parameter_bytes + to.offset,
+          frame_->parameters.data() + lane * frame_->function->parameter_bytes + from.offset,
+          std::min(from.bytes, to.bytes));
+    }
+  }
+  frame_ = frame;
+  rows_ = frame->rows;
+  pc_ = 0;
+  join_ = -1;
+}
+
+void Warp::call_each(const CallSite& site, const std::array<const Function*, lanes>& callees,
+                     Mask mask) {
+  // Lane after lane to one place: the calls are made one after another from a copy of the site.
+  const Function* first = callees[first_lane(mask)];
+  Mask group = 0;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if ((mask >> lane & 1) != 0 && callees[lane] == first) group |= Mask{1} << lane;
+  }
+  if (group != mask) {
+    // The others come to this instruction again.
+    const std::uint32_t back = pc_;
+    const Mask rest = mask & ~group;
+    join_ = new_join(back);
+    fragments_.push_back({rest, back - 1, join_, frame_});
+    const Mask idle = mask_ & ~mask;
+    if (idle != 0) fragments_.push_back({idle, back, join_, frame_});
+    mask_ = group;
+  }
+  call(site, *first, group);
+}
+
+void Warp::leave_function() {
+  Frame* frame = frame_;
+  if (frame->caller == nullptr) return exit(mask_);
+  const Function& callee = *frame->function;
+  Frame* caller = frame->caller;
+  const std::size_t count = std::min(frame->site->results.size(), callee.results.size());
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if ((mask_ >> lane & 1) == 0) continue;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Slot& from = callee.results[i];
+      const Slot& to = frame->site->results[i];
+      std::memcpy(caller->parameters.data() + lane * caller->function->parameter_bytes + to.offset,
+                  frame->parameters.data() + lane * callee.parameter_bytes + from.offset,
+                  std::min(from.bytes, to.bytes));
+    }
+    local_top_[lane] = frame->local_base[lane];
+  }
+  frame_ = caller;
+  rows_ = caller->rows;
+  pc_ = frame->return_pc;
+  join_ = frame->caller_join;
+  drop_frame(frame);
+}
+
+void Warp::wait_at_barrier(int barrier) {
+  Fragment& fragment = fragments_[current_];
+  fragment.state = Fragment::State::at_barrier;
+  fragment.barrier = barrier;
+  leaving_ = true;
+}
+
+void Warp::release_from_barrier(int barrier) {
+  for (Fragment& fragment : fragments_) {
+    if (fragment.state == Fragment::State::at_barrier && fragment.barrier == barrier) {
+      fragment.state = Fragment::State::ready;
+    }
+  }
+}
+
+bool Warp::gather(Mask members, Mask& mask) {
+  const Mask needed = members & live_;
+  if ((needed & ~mask) == 0) return true;
+  const std::uint32_t here = pc_ - 1;
+  Mask together = mask;
+  for (const Fragment& other : fragments_) {
+    if (other.state == Fragment::State::at_warp_sync && other.pc == here && other.frame == frame_) {
+      together |= other.waiting;
+    }
+  }
+  if ((needed & ~together) != 0) {
+    Fragment& fragment = fragments_[current_];
+    fragment.state = Fragment::State::at_warp_sync;
+    fragment.waiting = mask;
+    pc_ = here;
+    leaving_ = true;
+    return false;
+  }
+  for (Fragment& other : fragments_) {
+    if (other.state != Fragment::State::at_warp_sync || other.pc != here || other.frame != frame_) {
+      continue;
+    }
+    other.state = Fragment::State::ready;
+    ++other.pc;
+  }
+  mask = together;
+  return true;
+}
+
+// ---- reports ----
+
+Report Warp::report(const char* kind, unsigned lane) const {
+  Report made;
+  made.kind = kind;
+  made.kernel = block_->launch().entry->name;
+  made.has_thread = true;
+  made.block = block_->index();
+  made.thread = block_->thread(index_, lane);
+  if (instruction_ != nullptr && instruction_->written != nullptr) {
+    const ptx::Location& location = instruction_->written->location;
+    const auto& files = block_->launch().program->source.files;
+    if (static_cast<std::size_t>(location.file) < files.size()) {
+      made.file = files[static_cast<std::size_t>(location.file)];
+    }
+    made.line = location.line;
+  }
+  return made;
+}
+
+void Warp::fail(const char* kind, unsigned lane, std::string what) const {
+  Report made = report(kind, lane);
+  made.what = std::move(what);
+  throw Fault(std::move(made));
+}
+
+std::string Warp::place_of(const Fragment& fragment) const {
+  const auto& code = fragment.frame->function->code;
+  const std::size_t pc = fragment.pc > 0 && fragment.state == Fragment::State::at_barrier
+                             ? fragment.pc - 1
+                             : fragment.pc;
+  if (pc >= code.size() || code[pc].written == nullptr) return "the end";
+  const ptx::Location& location = code[pc].written->location;
+  return "line " + std::to_string(location.line);
+}
+
+}  // namespace cudademo::emulator
