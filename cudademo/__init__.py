@@ -18,11 +18,13 @@ except ImportError as error:
         "(pip install . or pip install -e .), and import cudademo from another folder"
     ) from None
 
+from .emulation import use_emulator
 from .errors import (
     ArgumentError,
     CacheWarning,
     CompileError,
     Diagnostic,
+    EmulatorError,
     Error,
     LaunchError,
     ToolchainError,
@@ -42,6 +44,7 @@ __all__ = [
     "CacheWarning",
     "CompileError",
     "Diagnostic",
+    "EmulatorError",
     "Error",
     "Kernel",
     "LaunchError",
@@ -58,6 +61,7 @@ __all__ = [
     "sum_double_op",
     "sum_single_op",
     "template",
+    "use_emulator",
 ]
 
 # Fetched at first use: the operators import torch, the templates Jinja2.

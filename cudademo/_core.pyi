@@ -24,13 +24,20 @@ __all__: list[str] = [
     "Resources",
     "capture_id",
     "compile",
+    "configure_emulator",
     "cpp_type",
     "device_capability",
     "devices",
     "driver_version",
+    "emulating",
+    "emulator_executed",
+    "emulator_options",
+    "emulator_ordinal",
     "loaded_library",
     "make_plan",
+    "set_emulating",
 ]
+emulator_ordinal: int
 
 class Parameter:
     """
@@ -209,10 +216,32 @@ def compile(
     options: collections.abc.Sequence[str],
     kernels: collections.abc.Sequence[str],
 ) -> Binary: ...
+def configure_emulator(
+    checks: bool,
+    seed: typing.SupportsInt | typing.SupportsIndex,
+    budget: typing.SupportsInt | typing.SupportsIndex,
+    threads: typing.SupportsInt | typing.SupportsIndex,
+    capability: tuple[int, int],
+) -> None: ...
 def cpp_type(dtype: str) -> tuple[str, str]: ...
 def device_capability(device: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int]: ...
 def devices() -> list[tuple[str, tuple[int, int]]]: ...
 def driver_version() -> tuple[int, int]: ...
+def emulating() -> bool:
+    """
+    True while kernels without arrays run on the emulator.
+    """
+
+def emulator_executed() -> int:
+    """
+    Instructions executed by the emulator's threads, in this process so far.
+    """
+
+def emulator_options() -> tuple[bool, int, int, int, tuple[int, int]]:
+    """
+    (checks, seed, budget, threads, (major, minor)) of the emulator.
+    """
+
 def loaded_library(stem: str) -> str | None: ...
 def make_plan(
     digest: str,
@@ -222,3 +251,4 @@ def make_plan(
     device: typing.SupportsInt | typing.SupportsIndex,
     parameter_names: collections.abc.Sequence[str],
 ) -> Plan: ...
+def set_emulating(on: bool) -> None: ...

@@ -108,7 +108,7 @@ def compiled(
     source: Source,
     kernels: Sequence[str],
     type_headers: Sequence[str] = (),
-    capability: tuple[int, int] | None = None,
+    capability: tuple[int, int] | str | None = None,
 ) -> Compiled:
     """The binary of these name expressions.
 
@@ -116,7 +116,8 @@ def compiled(
         source: what they are in.
         kernels: the name expressions, without free parameters.
         type_headers: included ahead of the source.
-        capability: the device's; None for the first GPU's, or `sm_90` where there is none.
+        capability: the device's, or an architecture such as `compute_80`; None for the first
+            GPU's, or `sm_90` where there is none.
 
     Raises:
         CompileError: the compiler refused the source or a name.
@@ -166,7 +167,7 @@ class _Job:
         source: Source,
         kernels: tuple[str, ...],
         type_headers: tuple[str, ...],
-        capability: tuple[int, int] | None,
+        capability: tuple[int, int] | str | None,
     ) -> None:
         tools = current_toolchain()
         self._user = source
@@ -244,7 +245,9 @@ class _Job:
     def _done(self, binary: _core.Binary, origin: str, started: float) -> Compiled:
         return Compiled(self.digest, binary, self._text, origin, time.perf_counter() - started)
 
-    def _target(self, capability: tuple[int, int] | None) -> str:
+    def _target(self, capability: tuple[int, int] | str | None) -> str:
+        if isinstance(capability, str):
+            return capability
         capability = capability or first_capability()
         if capability is None:
             return DEFAULT_ARCHITECTURE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from dataclasses import dataclass
 
 
@@ -84,12 +85,61 @@ class LaunchError(Error):
         self.name = name
 
 
+class EmulatorError(Error):
+    """The emulator found a fault in a kernel. What the launch wrote until then stays written.
+
+    Attributes:
+        kind: `out of bounds`, `misaligned`, `uninitialised read`, `barrier`, `deadlock`,
+            `endless loop`, `trap`, `assertion`, `unsupported` or `invalid operation`.
+        kernel: the kernel, as it was specialised.
+        block: of the thread at fault: x, y, z.
+        thread: within its block: x, y, z.
+        address: of the access, in its space; 0 where there was none.
+        size: of the access, in bytes; 0 where there was none.
+        array: what the access was in or nearest to, by argument position and shape.
+        file: of the user's source.
+        line: of the user's source, from 1; 0 where it is not known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "",
+        kernel: str = "",
+        block: tuple[int, int, int] = (0, 0, 0),
+        thread: tuple[int, int, int] = (0, 0, 0),
+        address: int = 0,
+        size: int = 0,
+        array: str = "",
+        file: str = "",
+        line: int = 0,
+    ) -> None:
+        if line:
+            text = linecache.getline(file, line).strip()
+            message += f"\n{file}:{line}" + (f": {text}" if text else "")
+        super().__init__(message)
+        self.kind = kind
+        self.kernel = kernel
+        self.block = block
+        self.thread = thread
+        self.address = address
+        self.size = size
+        self.array = array
+        self.file = file
+        self.line = line
+
+
 class ToolchainError(Error):
     """NVRTC, its headers or the driver are not there, or do not fit together."""
 
 
 class CacheWarning(UserWarning):
     """The cache on disk does not work; kernels are compiled anew in each process."""
+
+
+class EmulatorWarning(UserWarning):
+    """Kernels run on the CPU, by the emulator: the same results, slowly."""
 
 
 class ToolchainWarning(UserWarning):

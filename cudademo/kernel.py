@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _core, compilation, declarations, inspect, specialisation
+from . import _core, compilation, declarations, emulation, inspect, specialisation
 from .compilation import Compiled, Source
 from .errors import Error
 from .specialisation import Binding, BlockDim, DtypeName, DtypeOf, Specialisation
@@ -192,7 +192,11 @@ class Kernel(_core.KernelBase):
     for a null pointer, and bytes for structs, checked and converted by the kernel's signature.
     It is launched on torch's current stream of the arrays' device, or on `stream=`.
 
-    A launch raises CompileError, ArgumentError, LaunchError or ToolchainError; see cudademo.errors.
+    Arrays in the CPU's memory (torch, NumPy) make it run there, on the emulator: see
+    `use_emulator`.
+
+    A launch raises CompileError, ArgumentError, LaunchError or ToolchainError, on the emulator
+    EmulatorError; see cudademo.errors.
     """
 
     def __init__(
@@ -207,7 +211,7 @@ class Kernel(_core.KernelBase):
         self._name = name
         self._bindings = dict(bindings)
         self._together = together
-        self._variants: dict[tuple[str, tuple[int, int] | None], Variant] = {}
+        self._variants: dict[tuple[str, tuple[int, int] | str | None], Variant] = {}
         self._specialised: dict[tuple[tuple[str, Binding], ...], Kernel] = {}
         values = bindings.values()
         self._positions = tuple(
@@ -318,6 +322,9 @@ class Kernel(_core.KernelBase):
             else:
                 values[name] = binding
         special = specialisation.specialise(self._name, values)
+        if device == _core.emulator_ordinal:
+            emulation.announce()
+            return self._plan(self._compile(special, emulation.target()), device)
         return self._plan(self._compile(special, _capability(device)), device)
 
     def _plan(self, variant: Variant, device: int) -> _core.Plan:
@@ -345,7 +352,9 @@ class Kernel(_core.KernelBase):
             + ", ".join(f"{name}={_example(self._bindings[name])}" for name in open_names)
         )
 
-    def _compile(self, special: Specialisation, capability: tuple[int, int] | None) -> Variant:
+    def _compile(
+        self, special: Specialisation, capability: tuple[int, int] | str | None
+    ) -> Variant:
         known = self._variants.get((special.expression, capability))
         if known:
             return known

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import _core, plain, resources
+from . import _core, emulation, plain, resources
 from .kernel import Kernel, Module, ceil_div, load
 from .specialisation import dtype_of, torch_name
 from .strides import collapse, index_type, layout
@@ -129,7 +129,7 @@ _ADDED = {
 def kernel_for(a: torch.Tensor) -> Kernel:
     """The kernel that adds dense tensors like `a`, specialised for its dtype."""
     kernel = _dense_kernel(aligned=True)
-    return kernel if a.is_cuda else kernel.specialize(T=a.dtype)
+    return kernel if a.is_cuda or emulation.active() else kernel.specialize(T=a.dtype)
 
 
 @functools.cache
@@ -273,6 +273,8 @@ def register() -> None:
 
 
 def _on_cpu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if emulation.active():
+        return _forward_any(a, b)
     dtype = torch.result_type(a, b)
     out = _output_like(a, b, broadcast_shapes(a.shape, b.shape), dtype)
     return torch.add(a, b, out=out)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from typing import Any, NamedTuple
 
 import torch
 
-from . import _core, plain, resources, workspace
+from . import _core, emulation, plain, resources, workspace
 from .kernel import Kernel, Module, ceil_div, load
 from .specialisation import Binding, dtype_of, torch_name
 from .strides import collapse, index_type, layout
@@ -102,7 +103,9 @@ def _rule(dtype: str, device: int) -> tuple[torch.Tensor, tuple[_Tier, ...]]:
 
 @functools.cache
 def _tiers(types: _Types, device: torch.device) -> tuple[_Tier, ...]:
-    cached_bytes = int(torch.cuda.get_device_properties(device).L2_cache_size)
+    cached_bytes = sys.maxsize
+    if device.type == "cuda":
+        cached_bytes = int(torch.cuda.get_device_properties(device).L2_cache_size)
     most_blocks = _most_blocks(device)
 
     def tier(most_bytes: int, block: int, most_blocks: int, streaming: bool = False) -> _Tier:
@@ -124,7 +127,7 @@ def _launch_dense(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -> 
     size = n * x.element_size()
     tier = _tier_for(types, x.device, size)
     grid = min(ceil_div(size, tier.bytes_per_block), tier.most_blocks)
-    with torch.cuda.device(x.device):
+    with _current(x.device):
         tier.kernel[grid, tier.block](x, n, out, _workspace(x.device))
 
 
@@ -138,25 +141,35 @@ def _launch_strided(x: torch.Tensor, n: int, out: torch.Tensor, types: _Types) -
         return
     kernel = _strided_kernel(types, len(sizes), index_type(n))
     grid = min(ceil_div(n, _STRIDED_BLOCK), _most_blocks(x.device))
-    with torch.cuda.device(x.device):
+    with _current(x.device):
         kernel[grid, _STRIDED_BLOCK](x, layout(sizes, merged), n, out, _workspace(x.device))
 
 
 @functools.cache
 def _most_blocks(device: torch.device) -> int:
+    if device.type == "cpu":
+        return _MOST_BLOCKS
     count = torch.cuda.get_device_properties(device).multi_processor_count
     return _MOST_BLOCKS * int(count)
 
 
 def _workspace(device: torch.device) -> torch.Tensor:
     """A ticket in 16 bytes, then two shares of 8 bytes for each block."""
-    return workspace.workspace(device.index, 16 + 16 * _most_blocks(device))
+    size = 16 + 16 * _most_blocks(device)
+    if device.type == "cpu":
+        return torch.zeros(size, dtype=torch.uint8)
+    return workspace.workspace(device.index, size)
+
+
+def _current(device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Makes a GPU the current device; the CPU is always there."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 
 def kernel_for(x: torch.Tensor) -> Kernel:
     """The kernel that sums dense real tensors like `x`, specialised for its dtype."""
     types = _TYPES[x.dtype]
-    if not x.is_cuda:
+    if not x.is_cuda and not emulation.active():
         return _dense_kernel(types, 256, streaming=False).specialize(T=x.dtype)
     return _tier_for(types, x.device, x.nbytes).kernel
 
@@ -253,12 +266,16 @@ def dispatched(x: torch.Tensor) -> torch.Tensor:
     return torch.ops.cudademo.sum_single(x)  # type: ignore[no-any-return]
 
 
+def _on_cpu(x: torch.Tensor) -> torch.Tensor:
+    return _forward_any(x) if emulation.active() else torch.sum(x).reshape(1)
+
+
 def register() -> None:
     """Make it an operator of torch. Called once, by the package."""
     name = "cudademo::sum_single"
     torch.library.define(name, "(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
     torch.library.impl(name, "cuda", forward)
-    torch.library.impl(name, "cpu", lambda x: torch.sum(x).reshape(1))
+    torch.library.impl(name, "cpu", _on_cpu)
     torch.library.register_fake(name, _fake)
     torch.library.register_autograd(name, _gradient, setup_context=_setup_context)
     torch.library.register_vmap(name, _batch)

@@ -12,7 +12,7 @@ from stub import Stub
 import cudademo
 from cudademo import ArgumentError
 
-CUDA, HOST = 2, 1
+CUDA, METAL = 2, 8
 FLOAT32, BFLOAT16 = (2, 32, 1), (4, 16, 1)
 ADDRESS = 0x200000
 
@@ -167,9 +167,9 @@ def test_dlpacks_dtypes_are_known(stub, kind):
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Exported])
-def test_an_array_in_the_cpus_memory_is_refused(stub, kind):
-    with pytest.raises(ArgumentError, match="in the CPU's memory"):
-        make("float* x")[1, 32](kind(device=(HOST, 0)))
+def test_an_array_where_no_kernel_runs_is_refused(stub, kind):
+    with pytest.raises(ArgumentError, match="in memory that no kernel reaches"):
+        make("float* x")[1, 32](kind(device=(METAL, 0)))
     assert stub.launches == 0
 
 

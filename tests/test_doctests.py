@@ -10,8 +10,9 @@ import pytest
 
 import cudademo
 
+NOT_PYTHON = ("__main__", "_core", "libcudademo_emulator")
 MODULES = ["cudademo", *(f"cudademo.{info.name}" for info in pkgutil.iter_modules(
-    cudademo.__path__) if info.name not in ("__main__", "_core"))]  # fmt: skip
+    cudademo.__path__) if info.name not in NOT_PYTHON)]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -167,9 +167,11 @@ def test_an_array_in_place_of_a_number_is_refused(stub):
     assert "item()" in refused("float s", DeviceArray()).expected
 
 
-def test_an_array_in_the_cpus_memory_is_refused(stub):
+def test_an_array_in_the_cpus_memory_is_refused_beside_one_on_a_gpu(stub):
     torch = pytest.importorskip("torch")
-    assert "CPU" in refused("float* p", torch.ones(3)).got
+    error = refused("float* p, float* q", DeviceArray(), torch.ones(3))
+    assert "CPU" in error.got
+    assert error.position == 1
 
 
 def test_an_array_without_memory_is_refused(stub):

@@ -15,6 +15,7 @@ from cudademo import _core
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "cudademo" / "core"
 INCLUDE = re.compile(r'^#include [<"]([^>"]+)[>"]', re.MULTILINE)
+EMULATORS_FACE = "../emulator/interface.hpp"  # all that the core knows of the emulator
 PARTS = [
     "errors", "handlers", "dynlib", "dtype", "narrow", "driver", "nvrtc", "signature", "binary",
     "cache", "compiler", "module", "launch",
@@ -28,7 +29,8 @@ def includes(part: str) -> set[str]:
         path = CORE / f"{part}{suffix}"
         if path.exists():
             found.update(INCLUDE.findall(path.read_text()))
-    return {name.removesuffix(".hpp") for name in found if (CORE / name).exists()} - {part}
+    mine = {name for name in found if (CORE / name).exists() and name != EMULATORS_FACE}
+    return {name.removesuffix(".hpp") for name in mine} - {part}
 
 
 def test_every_part_of_the_core_is_known_here():
@@ -58,6 +60,15 @@ def test_the_core_knows_neither_python_nor_torch():
     for path in CORE.glob("*.?pp"):
         names = INCLUDE.findall(path.read_text())
         assert not [n for n in names if re.match(r"Python\.h|pybind11|torch|ATen|c10|python/", n)]
+
+
+def test_core_and_emulator_know_nothing_of_one_another_but_that_face():
+    for path in CORE.rglob("*.?pp"):
+        names = INCLUDE.findall(path.read_text())
+        assert not [n for n in names if "emulator" in n and n != EMULATORS_FACE], path
+    for path in (ROOT / "cudademo" / "emulator").iterdir():
+        names = INCLUDE.findall(path.read_text())
+        assert not [n for n in names if "/" in n and not n.startswith("sys/")], path
 
 
 def test_torch_is_not_linked_and_not_included_by_the_bindings():

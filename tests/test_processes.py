@@ -96,7 +96,7 @@ def test_use_then_fork_then_use_in_the_child_says_spawn(tmp_path: Path) -> None:
 import os, warnings
 k[1, 32](7)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # Python 3.12's own, that a forked process with threads may lock
+    warnings.simplefilter("ignore")  # Python 3.12's, of a fork beside threads
     pid = os.fork()
 if pid == 0:
     try:

@@ -1,10 +1,12 @@
 #include "driver.hpp"
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 
 #include "dynlib.hpp"
@@ -37,6 +39,42 @@ void resolve(const SharedLibrary& library, FunctionPointer& member, const char* 
   }
 }
 
+#define CUDADEMO_RESOLVE_REQUIRED(member, symbol, parameters) \
+  resolve(library, table.member, #symbol, true);
+#define CUDADEMO_RESOLVE_OPTIONAL(member, symbol, parameters) \
+  resolve(library, table.member, #symbol, false);
+
+void resolve_all(const SharedLibrary& library,
+                 Functions& table){CUDADEMO_DRIVER_FUNCTIONS(CUDADEMO_RESOLVE_REQUIRED)
+                                       CUDADEMO_DRIVER_OPTIONAL(CUDADEMO_RESOLVE_OPTIONAL)}
+#undef CUDADEMO_RESOLVE_REQUIRED
+#undef CUDADEMO_RESOLVE_OPTIONAL
+
+// In the folder of the library that this code is in.
+std::string emulator_library() {
+  Dl_info here{};
+  dladdr(reinterpret_cast<const void*>(&emulator), &here);
+  const std::filesystem::path own = here.dli_fname ? here.dli_fname : "";
+  return (own.parent_path() / "libcudademo_emulator.so").string();
+}
+
+struct LoadedEmulator {
+  SharedLibrary library;
+  Emulator table;
+};
+
+LoadedEmulator open_emulator() {
+  LoadedEmulator loaded{SharedLibrary(emulator_library()), {}};
+  Emulator& table = loaded.table;
+  resolve_all(loaded.library, table.driver);
+  resolve(loaded.library, table.set_arrays, "cudademoEmulatorSetArrays", true);
+  resolve(loaded.library, table.configure, "cudademoEmulatorConfigure", true);
+  resolve(loaded.library, table.get_options, "cudademoEmulatorGetOptions", true);
+  resolve(loaded.library, table.take_report, "cudademoEmulatorTakeReport", true);
+  resolve(loaded.library, table.executed, "cudademoEmulatorExecuted", true);
+  return loaded;
+}
+
 Loaded open_driver() {
   const std::string name = library_name();
   auto open = [&name]() -> SharedLibrary {
@@ -49,14 +87,7 @@ Loaded open_driver() {
     }
   };
   Loaded loaded{open(), {}};
-#define CUDADEMO_REQUIRED(member, symbol, parameters) \
-  resolve(loaded.library, loaded.table.member, #symbol, true);
-#define CUDADEMO_OPTIONAL(member, symbol, parameters) \
-  resolve(loaded.library, loaded.table.member, #symbol, false);
-  CUDADEMO_DRIVER_FUNCTIONS(CUDADEMO_REQUIRED)
-  CUDADEMO_DRIVER_OPTIONAL(CUDADEMO_OPTIONAL)
-#undef CUDADEMO_REQUIRED
-#undef CUDADEMO_OPTIONAL
+  resolve_all(loaded.library, loaded.table);
   // resolve throws where a required one is missing.
   // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage)
   const Result result = loaded.table.init(0);
@@ -99,11 +130,20 @@ const Functions& functions() {
   return loaded->table;
 }
 
+const Emulator& emulator() {
+  static const LoadedEmulator* loaded = new LoadedEmulator(open_emulator());
+  return loaded->table;
+}
+
 void fail(Result result, const char* call, const std::string& what) {
+  fail(functions(), result, call, what);
+}
+
+void fail(const Functions& driver, Result result, const char* call, const std::string& what) {
   const char* name = nullptr;
   const char* text = nullptr;
-  functions().get_error_name(result, &name);
-  functions().get_error_string(result, &text);
+  driver.get_error_name(result, &name);
+  driver.get_error_string(result, &text);
   const std::string error_name = name ? name : "CUDA_ERROR_" + std::to_string(result);
   std::string message = std::string(call) + " failed: " + error_name + " (" +
                         std::to_string(result) + "): " + (text ? text : "unknown error");
@@ -134,10 +174,16 @@ std::vector<DeviceInfo> devices() {
   return all;
 }
 
-int device_attribute(int ordinal, int attribute) {
-  const Functions& driver = functions();
+Device device_of(int ordinal) {
   Device device = 0;
-  check(driver.device_get(&device, ordinal), "cuDeviceGet");
+  const int number = ordinal == emulator_ordinal ? 0 : ordinal;
+  check(functions(ordinal).device_get(&device, number), "cuDeviceGet");
+  return device;
+}
+
+int device_attribute(int ordinal, int attribute) {
+  const Functions& driver = functions(ordinal);
+  const Device device = device_of(ordinal);
   int value = 0;
   check(driver.device_get_attribute(&value, attribute, device), "cuDeviceGetAttribute");
   return value;
@@ -152,6 +198,7 @@ int device_of_pointer(const void* pointer) {
 }
 
 Context primary_context(int ordinal) {
+  if (ordinal == emulator_ordinal) return nullptr;
   static std::array<std::atomic<Context>, max_devices> contexts{};
   if (ordinal < 0 || ordinal >= max_devices) {
     throw ToolchainError("no CUDA device " + std::to_string(ordinal));
@@ -173,6 +220,7 @@ int current_device() {
 }
 
 ContextGuard::ContextGuard(Context context) {
+  if (context == nullptr) return;
   const Functions& driver = functions();
   Context active = nullptr;
   check(driver.context_get_current(&active), "cuCtxGetCurrent");

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "../emulator/interface.hpp"
+
 namespace cudademo::driver {
 
 using Result = int;
@@ -100,9 +102,33 @@ struct Functions {
 // again.
 const Functions& functions();
 
+// Stands for the emulator where a device's ordinal is asked for: the CPU is no GPU's number.
+inline constexpr int emulator_ordinal = -2;
+
+// The emulator's own functions, beside the driver's.
+struct Emulator {
+  Functions driver;
+  decltype(&cudademoEmulatorSetArrays) set_arrays = nullptr;
+  decltype(&cudademoEmulatorConfigure) configure = nullptr;
+  decltype(&cudademoEmulatorGetOptions) get_options = nullptr;
+  decltype(&cudademoEmulatorTakeReport) take_report = nullptr;
+  decltype(&cudademoEmulatorExecuted) executed = nullptr;
+};
+
+// The emulator, opened at the first call: libcudademo_emulator.so beside this library. Throws
+// ToolchainError where it is missing.
+const Emulator& emulator();
+
+// The driver that this device belongs to. Throws as functions() and emulator().
+inline const Functions& functions(int ordinal) {
+  return ordinal == emulator_ordinal ? emulator().driver : functions();
+}
+
 // Throws LaunchError naming `call` and the driver's words for `result`, then `what` the caller has
 // to say.
 [[noreturn]] void fail(Result result, const char* call, const std::string& what);
+[[noreturn]] void fail(const Functions& driver, Result result, const char* call,
+                       const std::string& what);
 
 // Throws as fail, unless `result` is success.
 inline void check(Result result, const char* call) {
@@ -114,6 +140,13 @@ inline void check(Result result, const char* call) {
 inline void check(Result result, const char* call, const std::string& what) {
   if (result != success) [[unlikely]]
     fail(result, call, what);
+}
+
+// The same, for a driver of which the caller has the table.
+inline void check(const Functions& driver, Result result, const char* call,
+                  const std::string& what = "") {
+  if (result != success) [[unlikely]]
+    fail(driver, result, call, what);
 }
 
 // The version of the CUDA driver API, as {major, minor}. Throws as functions().
@@ -128,6 +161,9 @@ struct DeviceInfo {
 // The devices in the driver's order. Throws as functions().
 std::vector<DeviceInfo> devices();
 
+// The driver's handle of the device with this ordinal.
+Device device_of(int ordinal);
+
 // An attribute of the device with this ordinal.
 int device_attribute(int ordinal, int attribute);
 
@@ -136,13 +172,14 @@ int device_attribute(int ordinal, int attribute);
 int device_of_pointer(const void* pointer);
 
 // The primary context of the device with this ordinal, which torch and the CUDA runtime use as
-// well. Retained once and kept for the process's life.
+// well. Retained once and kept for the process's life. The emulator needs none: null.
 Context primary_context(int ordinal);
 
 // The ordinal of the device whose context is current; 0 where none is.
 int current_device();
 
-// Makes a context current for a scope, unless it is already. Puts the former one back.
+// Makes a context current for a scope, unless it is already. Puts the former one back. Null does
+// nothing.
 class ContextGuard {
  public:
   explicit ContextGuard(Context context);

@@ -2,6 +2,8 @@
 // knows how each reaches Python.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -58,6 +60,30 @@ class LaunchError : public Error {
   std::string call_;
   int code_;
   std::string name_;
+};
+
+// The emulator found a fault in a kernel. Positions are the kernel's own; `file` and `line` the
+// user's.
+class EmulatorError : public Error {
+ public:
+  struct Facts {
+    std::string kind;  // "out of bounds", "race": emulator/fault.hpp lists them
+    std::string kernel;
+    std::string array;
+    std::string file;
+    int line;
+    std::array<std::uint32_t, 3> block;
+    std::array<std::uint32_t, 3> thread;
+    std::uint64_t address;
+    std::uint64_t bytes;
+  };
+  EmulatorError(const std::string& message, Facts facts)
+      : Error(message), facts_(std::move(facts)) {}
+
+  const Facts& facts() const noexcept { return facts_; }
+
+ private:
+  Facts facts_;
 };
 
 // NVRTC, its headers or the driver are not there, or do not fit together.

@@ -22,8 +22,9 @@ bool is_sticky(driver::Result result) {
 
 // The second opinion on the signature: the driver's own idea of each parameter's size. A context
 // must be current.
-void verify_sizes(driver::Kernel kernel, const Signature& signature, const std::string& name) {
-  const auto param_info = driver::functions().kernel_get_param_info;
+void verify_sizes(driver::Kernel kernel, const Signature& signature, const std::string& name,
+                  const driver::Functions& driver) {
+  const auto param_info = driver.kernel_get_param_info;
   if (param_info == nullptr) return;
   for (std::size_t i = 0; i < signature.parameters.size(); ++i) {
     std::size_t offset = 0;
@@ -34,6 +35,29 @@ void verify_sizes(driver::Kernel kernel, const Signature& signature, const std::
                 " bytes for the driver and " + std::to_string(signature.parameters[i].size) +
                 " for the compiler");
   }
+}
+
+std::string triple(const std::uint32_t (&numbers)[3]) {
+  return describe(Dim3{numbers[0], numbers[1], numbers[2]});
+}
+
+// Throws what the emulator found, if it did.
+void raise_report(const std::string& kernel) {
+  CudademoEmulatorReport report{};
+  if (driver::emulator().take_report(&report) == 0) return;
+  std::string message = kernel + ": " + report.kind + ": " + report.what;
+  if (report.has_thread != 0) {
+    message += "; block " + triple(report.block) + ", thread " + triple(report.thread);
+  }
+  throw EmulatorError(message, {report.kind,
+                                kernel,
+                                report.array,
+                                report.file,
+                                report.line,
+                                {report.block[0], report.block[1], report.block[2]},
+                                {report.thread[0], report.thread[1], report.thread[2]},
+                                report.address,
+                                report.bytes});
 }
 
 }  // namespace
@@ -57,7 +81,7 @@ Plan::Plan(std::shared_ptr<const Module> module, const KernelEntry& entry, std::
   const auto used = static_cast<std::uint32_t>(resources_.shared_bytes);
   shared_allowed_ = used < default_shared_limit ? default_shared_limit - used : 0;
   const driver::ContextGuard guard(context_);
-  verify_sizes(kernel_, signature_, name_);
+  verify_sizes(kernel_, signature_, name_, driver::functions(ordinal));
   if (parameter_names.size() != signature_.parameters.size()) return;
   for (std::size_t i = 0; i < parameter_names.size(); ++i) {
     signature_.parameters[i].name = parameter_names[i];
@@ -70,7 +94,7 @@ void Plan::launch(const LaunchConfig& config, void** parameters, driver::Stream 
     allow_shared(config.shared_bytes);
   }
   const driver::ContextGuard guard(context_);
-  const driver::Result result = driver::functions().launch_kernel(
+  const driver::Result result = driver::functions(ordinal_).launch_kernel(
       function_, config.grid.x, config.grid.y, config.grid.z, config.block.x, config.block.y,
       config.block.z, config.shared_bytes, stream, parameters, nullptr);
   if (result != driver::success) [[unlikely]]
@@ -88,19 +112,19 @@ void Plan::allow_shared(std::uint32_t shared_bytes) {
                           std::to_string(resources_.shared_bytes),
                       "cuLaunchKernel", driver::error_invalid_value, "CUDA_ERROR_INVALID_VALUE");
   }
-  driver::Device device = 0;
-  driver::check(driver::functions().device_get(&device, ordinal_), "cuDeviceGet");
   // The whole of what the device has, so that no later launch asks again.
-  driver::check(driver::functions().kernel_set_attribute(driver::function_max_dynamic_shared_bytes,
-                                                         available, kernel_, device),
+  driver::check(driver::functions(ordinal_).kernel_set_attribute(
+                    driver::function_max_dynamic_shared_bytes, available, kernel_,
+                    driver::device_of(ordinal_)),
                 "cuKernelSetAttribute");
   shared_allowed_.store(static_cast<std::uint32_t>(available), std::memory_order_relaxed);
 }
 
 void Plan::explain(driver::Result result, const LaunchConfig& config) const {
+  if (is_emulated()) raise_report(name_);
   std::string what = name_ + " with " + describe(config);
   const auto limit = static_cast<std::uint64_t>(resources_.max_threads_per_block);
-  if (is_sticky(result)) {
+  if (is_sticky(result) && !is_emulated()) {
     what +=
         ". An earlier kernel or copy failed and the driver reports it only now; the CUDA "
         "context is lost. Run with CUDA_LAUNCH_BLOCKING=1, or under compute-sanitizer, to "
@@ -111,7 +135,7 @@ void Plan::explain(driver::Result result, const LaunchConfig& config) const {
             std::to_string(resources_.registers) +
             " registers a thread; __launch_bounds__ lowers that)";
   }
-  driver::fail(result, "cuLaunchKernel", what);
+  driver::fail(driver::functions(ordinal_), result, "cuLaunchKernel", what);
 }
 
 }  // namespace cudademo

@@ -40,10 +40,12 @@ class Plan {
   const Signature& signature() const noexcept { return signature_; }
   int ordinal() const noexcept { return ordinal_; }
   const Resources& resources() const noexcept { return resources_; }
+  bool is_emulated() const noexcept { return ordinal_ == driver::emulator_ordinal; }
 
   // Enqueues the kernel on `stream`; an empty grid enqueues nothing. Makes the device's primary
   // context current meanwhile where it is not. Opts in to more than 48 KB of shared memory by
-  // itself. Throws LaunchError with the configuration and the limit that it passed.
+  // itself. Throws LaunchError with the configuration and the limit that it passed, and
+  // EmulatorError where the emulator found a fault.
   void launch(const LaunchConfig& config, void** parameters, driver::Stream stream);
 
  private:

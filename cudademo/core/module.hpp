@@ -21,8 +21,9 @@ struct Resources {
 
 class Module {
  public:
-  // Loads the image; no context is needed. Throws LaunchError with the driver's words.
-  explicit Module(const Binary& binary);
+  // Loads the image for the driver of this device; no context is needed. The emulator takes the
+  // PTX. Throws LaunchError with the driver's words.
+  Module(const Binary& binary, int ordinal);
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
@@ -31,12 +32,14 @@ class Module {
   driver::Kernel kernel(const std::string& lowered_name) const;
 
  private:
+  const driver::Functions& driver_;
   driver::Library library_ = nullptr;
 };
 
-// The process's one module of this digest, loaded at the first call and never unloaded: the driver
-// may be gone when static objects are.
-std::shared_ptr<const Module> resident_module(const std::string& digest, const Binary& binary);
+// The process's one module of this digest for the driver of this device, loaded at the first call
+// and never unloaded: the driver may be gone when static objects are.
+std::shared_ptr<const Module> resident_module(const std::string& digest, const Binary& binary,
+                                              int ordinal);
 
 // Loads `kernel` on a device, whose primary context becomes current meanwhile, and returns its
 // function there.

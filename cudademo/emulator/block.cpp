@@ -37,7 +37,9 @@ Block::Block(Launch& launch, std::uint64_t linear_index) : launch_(&launch), lin
             static_cast<std::uint32_t>(linear_index / grid.x % grid.y),
             static_cast<std::uint32_t>(linear_index / grid.x / grid.y)};
   dynamic_offset_ = align_up(reserved_shared_bytes + launch.entry->static_shared_bytes, 16);
-  shared_bytes_ = dynamic_offset_ + launch.dynamic_shared_bytes;
+  shared_bytes_ = launch.dynamic_shared_bytes != 0
+                      ? dynamic_offset_ + launch.dynamic_shared_bytes
+                      : reserved_shared_bytes + launch.entry->static_shared_bytes;
   shared_.resize(shared_bytes_);
   shared_state_.resize(shared_bytes_);
   const auto threads = static_cast<unsigned>(launch.block.count());

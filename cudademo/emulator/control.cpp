@@ -193,20 +193,8 @@ void reduced(Warp& warp, const Instruction& instruction, Mask mask) {
   put_mask(warp, instruction.rows[0], value ? all_lanes : 0, mask);
 }
 
-void bar_warp(Decoder& d, const ptx::Instruction& w) {
-  d.require(1);
-  const Row members = d.source(w.operands[0], 4);
-  d.emit(
-      [](Warp& warp, const Instruction& instruction, Mask mask) {
-        Mask together = mask;
-        const Mask wanted = row<u32>(warp, instruction.rows[0])[first_lane(mask)];
-        warp.gather(wanted, together);
-      },
-      {members});
-}
-
 void bar(Decoder& d, const ptx::Instruction& w) {
-  if (w.has("warp")) return bar_warp(d, w);
+  if (w.has("warp")) return barrier_of_warp(d, w);
   if (w.has("cluster")) d.fail("clusters are not emulated");
   d.require(1);
   unsigned detail = w.has("arrive") ? arrives : waits;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "block.hpp"
 #include "float.hpp"
 #include "lanes.hpp"
 #include "numeric.hpp"
@@ -176,7 +177,13 @@ std::optional<Type> type_named(std::string_view name) {
   return Type{name.front() == 's' ? Class::integer : Class::unsigned_integer, bytes, {}};
 }
 
-enum Flag : u8 { flag_integral = 8, flag_saturate = 16, flag_flush = 32, flag_clip = 64 };
+enum Flag : u8 {
+  flag_integral = 8,
+  flag_saturate = 16,
+  flag_flush = 32,
+  flag_clip = 64,
+  flag_finite = 128,
+};
 
 Rounding rounding_of(unsigned detail) { return static_cast<Rounding>(detail & 7); }
 
@@ -227,6 +234,19 @@ auto load(typename Storage<From>::Bits bits, unsigned detail) {
     return static_cast<From>(bits);
 }
 
+// tf32 is a float whose lowest 13 bits are not there. NaN and what is too large, as an H200 has
+// them.
+u32 to_tf32(float value, unsigned detail) {
+  const Rounding rounding = rounding_of(detail);
+  const u32 bits = std::bit_cast<u32>(value);
+  const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+  if (is_nan && rounding != Rounding::nearest_away) return 0x7fffe000;
+  if ((detail & flag_clip) != 0 && (bits & 0x80000000) != 0) return 0;
+  const u32 made = is_nan ? bits & ~u32{0x1fff} : encode(SmallFloat::tf32, value, rounding);
+  const bool is_too_large = (made & 0x7f800000) == 0x7f800000;
+  return (detail & flag_finite) != 0 && is_too_large ? made - 0x2000 : made;
+}
+
 template <typename To>
 auto store_real(double value, unsigned detail) -> typename Storage<To>::Bits {
   const Rounding rounding = rounding_of(detail);
@@ -236,10 +256,11 @@ auto store_real(double value, unsigned detail) -> typename Storage<To>::Bits {
     if ((detail & flag_saturate) != 0) value = value > 0 ? std::min(value, 1.0) : 0.0;
     if ((detail & flag_clip) != 0 && std::signbit(value)) value = 0;
   }
+  const bool is_finite = (detail & flag_finite) != 0;
   if constexpr (std::is_same_v<To, Half>)
-    return static_cast<u16>(encode(SmallFloat::f16, value, rounding));
+    return static_cast<u16>(encode(SmallFloat::f16, value, rounding, is_finite));
   else if constexpr (std::is_same_v<To, Brain>)
-    return static_cast<u16>(encode(SmallFloat::bf16, value, rounding));
+    return static_cast<u16>(encode(SmallFloat::bf16, value, rounding, is_finite));
   else if constexpr (std::is_same_v<To, Tensor>)
     return encode(SmallFloat::tf32, value, rounding);
   else if constexpr (std::is_same_v<To, float>) {
@@ -253,7 +274,11 @@ auto store_real(double value, unsigned detail) -> typename Storage<To>::Bits {
 
 template <typename To, typename From>
 typename Storage<To>::Bits convert(typename Storage<From>::Bits bits, unsigned detail) {
-  const auto value = load<From>(bits, detail);
+  if constexpr (std::is_same_v<To, Tensor> && std::is_same_v<From, float>) {
+    return to_tf32(bits, detail);
+  }
+  // Into 16 bits .ftz leaves what it comes from.
+  const auto value = load<From>(bits, std::is_same_v<To, Half> ? detail & ~flag_flush : detail);
   if constexpr (is_real<From> && is_real<To>) {
     double real = value;
     if ((detail & flag_integral) != 0) real = round_integral(real, rounding_of(detail));
@@ -340,6 +365,7 @@ unsigned detail_of(const ptx::Instruction& w, bool from_real, bool to_real) {
     if (modifier == "sat") detail |= flag_saturate;
     if (modifier == "ftz") detail |= flag_flush;
     if (modifier == "relu") detail |= flag_clip;
+    if (modifier == "satfinite") detail |= flag_finite;
   }
   return detail | static_cast<unsigned>(rounding);
 }
@@ -430,16 +456,15 @@ bool packed(Decoder& d, const ptx::Instruction& w, std::string_view to, std::str
 }
 
 // cvt.pack.sat: two integers, saturated, into the low bytes; what was in c moves up.
-template <typename T, typename From>
+template <int bits, bool is_signed>
 void pack_saturated(Warp& warp, const Instruction& instruction, Mask mask) {
-  const From* a = row<From>(warp, instruction.rows[1]);
-  const From* b = row<From>(warp, instruction.rows[2]);
+  const auto* a = row<std::int32_t>(warp, instruction.rows[1]);
+  const auto* b = row<std::int32_t>(warp, instruction.rows[2]);
   const u32* c = instruction.rows[3] == no_row ? nullptr : row<u32>(warp, instruction.rows[3]);
-  constexpr unsigned bits = sizeof(T) * 8;
-  const auto one = [](From value) {
-    const auto clamped = std::clamp<std::int64_t>(value, std::numeric_limits<T>::min(),
-                                                  std::numeric_limits<T>::max());
-    return static_cast<u32>(static_cast<std::make_unsigned_t<T>>(static_cast<T>(clamped)));
+  static constexpr std::int32_t least = is_signed ? -(1 << (bits - 1)) : 0;
+  static constexpr std::int32_t most = (1 << (is_signed ? bits - 1 : bits)) - 1;
+  const auto one = [](std::int32_t value) {
+    return static_cast<u32>(std::clamp(value, least, most)) & ((u32{1} << bits) - 1);
   };
   u32 values[lanes];
   for (unsigned lane = 0; lane < lanes; ++lane) {
@@ -451,17 +476,16 @@ void pack_saturated(Warp& warp, const Instruction& instruction, Mask mask) {
 
 void cvt_pack(Decoder& d, const ptx::Instruction& w) {
   d.require(3);
-  const std::string_view to = w.has("u16")   ? "u16"
-                              : w.has("s16") ? "s16"
-                              : w.has("u8")  ? "u8"
-                              : w.has("s8")  ? "s8"
-                                             : "";
+  constexpr std::pair<std::string_view, Handler> handlers[] = {
+      {"u16", pack_saturated<16, false>}, {"s16", pack_saturated<16, true>},
+      {"u8", pack_saturated<8, false>},   {"s8", pack_saturated<8, true>},
+      {"u4", pack_saturated<4, false>},   {"s4", pack_saturated<4, true>},
+      {"u2", pack_saturated<2, false>},   {"s2", pack_saturated<2, true>},
+  };
   Handler handler = nullptr;
-  const auto pick = [&]<typename T>(Tag<T>) { handler = pack_saturated<T, std::int32_t>; };
-  if (to == "u16") pick(Tag<u16>());
-  if (to == "s16") pick(Tag<std::int16_t>());
-  if (to == "u8") pick(Tag<u8>());
-  if (to == "s8") pick(Tag<std::int8_t>());
+  for (const auto& [name, known] : handlers) {
+    if (w.has(name)) handler = known;
+  }
   if (handler == nullptr) d.fail("not for this type");
   const Row a = d.source(w.operands[1], 4);
   const Row b = d.source(w.operands[2], 4);
@@ -527,6 +551,11 @@ void cvta(Decoder& d, const ptx::Instruction& w) {
   d.emit(handler, {d.result(w.operands[0], 8), a}).immediate = static_cast<std::int64_t>(window);
 }
 
+bool is_constant(Warp& warp, u64 address) {
+  const Range* range = warp.block().launch().memory->find(address, 1);
+  return range != nullptr && range->is_constant;
+}
+
 void isspacep(Decoder& d, const ptx::Instruction& w) {
   d.require(2);
   const Row a = d.source(w.operands[1], 8);
@@ -537,8 +566,9 @@ void isspacep(Decoder& d, const ptx::Instruction& w) {
         Mask in = 0;
         for (unsigned lane = 0; lane < lanes; ++lane) {
           const bool is = window != 0 ? from[lane] >= window && from[lane] < window + window_bytes
-                                      : from[lane] < shared_window;
-          in |= Mask{is && i.detail == 0} << lane;
+                                      : from[lane] < shared_window &&
+                                            is_constant(warp, from[lane]) == (i.detail != 0);
+          in |= Mask{is} << lane;
         }
         put_mask(warp, i.rows[0], in, mask);
       },

@@ -97,6 +97,9 @@ class Decoder {
 using Rule = void (*)(Decoder& decoder, const ptx::Instruction& written);
 using Rules = std::map<std::string_view, Rule>;
 
+// bar.warp.sync, which shares its opcode with the block's barriers.
+void barrier_of_warp(Decoder& decoder, const ptx::Instruction& written);
+
 void add_integer_rules(Rules& rules);
 void add_float_rules(Rules& rules);
 void add_compare_rules(Rules& rules);

@@ -1,7 +1,10 @@
 // What the lanes of a warp do together: shuffles, votes, matches and reductions.
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "block.hpp"
 #include "lanes.hpp"
@@ -15,23 +18,54 @@ using u64 = std::uint64_t;
 
 unsigned first_lane(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
 
-// Waits for the members that `members` names in the first lane. False where this is not yet all.
-bool together(Warp& warp, Row members, Mask& mask, Mask& wanted) {
-  const unsigned lane = first_lane(mask);
-  wanted = row<u32>(warp, members)[lane];
-  if (!is_set(wanted, lane)) {
+// Calls `use(mask, members)` for each group of lanes that name the same members, once all of those
+// are here. Groups of one warp may be at the same instruction, each for itself.
+template <typename F>
+void for_each_group(Warp& warp, Row members, Mask mask, F use) {
+  const u32* given = row<u32>(warp, members);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (!is_set(mask, lane) || is_set(given[lane], lane)) continue;
     warp.fail(kind::invalid, lane,
               "lane " + std::to_string(lane) + " is not in the mask of lanes that it gives");
   }
-  return warp.gather(wanted, mask);
+  std::array<Mask, lanes> incomplete;
+  std::size_t count = 0;
+  for (Mask left = mask; left != 0;) {
+    const Mask wanted = given[first_lane(left)];
+    Mask group = 0;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      if (is_set(left, lane) && given[lane] == wanted) group |= Mask{1} << lane;
+    }
+    left &= ~group;
+    if ((wanted & warp.live() & ~group) == 0)
+      use(group, wanted);
+    else
+      incomplete[count++] = group;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    Mask group = incomplete[i];
+    const Mask wanted = given[first_lane(group)];
+    if (i + 1 < count || count > 1 || (mask & ~group) != 0) {
+      if (group != warp.active()) {
+        warp.postpone(group);
+        continue;
+      }
+    }
+    if (warp.gather(wanted, group)) use(group, wanted);
+  }
+}
+
+// A handler from what one group does; `members` is the place of their row.
+template <auto group, std::size_t members>
+void grouped(Warp& warp, const Instruction& instruction, Mask mask) {
+  for_each_group(warp, instruction.rows[members], mask,
+                 [&](Mask here, Mask wanted) { group(warp, instruction, here, wanted); });
 }
 
 enum class Shuffle : std::uint8_t { up, down, bfly, idx };
 
 template <Shuffle mode>
-void shuffle(Warp& warp, const Instruction& instruction, Mask mask) {
-  Mask members = 0;
-  if (!together(warp, instruction.rows[5], mask, members)) return;
+void shuffle_group(Warp& warp, const Instruction& instruction, Mask mask, Mask) {
   const u32* a = row<u32>(warp, instruction.rows[2]);
   const u32* b = row<u32>(warp, instruction.rows[3]);
   const u32* c = row<u32>(warp, instruction.rows[4]);
@@ -77,18 +111,16 @@ void shfl(Decoder& d, const ptx::Instruction& w) {
   const Row members = d.source(w.operands[4], 4);
   const Row value = d.result(pair ? to.items[0] : to, 4);
   const Row inside = pair ? d.result(to.items[1], 0) : no_row;
-  const Handler handler = w.has("up")     ? shuffle<Shuffle::up>
-                          : w.has("down") ? shuffle<Shuffle::down>
-                          : w.has("bfly") ? shuffle<Shuffle::bfly>
-                                          : shuffle<Shuffle::idx>;
+  const Handler handler = w.has("up")     ? grouped<shuffle_group<Shuffle::up>, 5>
+                          : w.has("down") ? grouped<shuffle_group<Shuffle::down>, 5>
+                          : w.has("bfly") ? grouped<shuffle_group<Shuffle::bfly>, 5>
+                                          : grouped<shuffle_group<Shuffle::idx>, 5>;
   d.emit(handler, {value, inside, a, b, c, members});
 }
 
 enum class Vote : std::uint8_t { all, any, uni, ballot };
 
-void vote_of(Warp& warp, const Instruction& instruction, Mask mask) {
-  Mask members = 0;
-  if (!together(warp, instruction.rows[2], mask, members)) return;
+void vote_group(Warp& warp, const Instruction& instruction, Mask mask, Mask members) {
   const Mask among = members & warp.live();
   const Mask values = predicate(warp, instruction.rows[1]) & among;
   switch (static_cast<Vote>(instruction.detail)) {
@@ -117,13 +149,11 @@ void vote(Decoder& d, const ptx::Instruction& w) {
                      : w.has("uni") ? Vote::uni
                                     : Vote::ballot;
   const Row result = d.result(w.operands[0], which == Vote::ballot ? 4 : 0);
-  d.emit(vote_of, {result, a, members}).detail = static_cast<std::uint8_t>(which);
+  d.emit(grouped<vote_group, 2>, {result, a, members}).detail = static_cast<std::uint8_t>(which);
 }
 
 template <typename T, bool all>
-void match_of(Warp& warp, const Instruction& instruction, Mask mask) {
-  Mask members = 0;
-  if (!together(warp, instruction.rows[3], mask, members)) return;
+void match_group(Warp& warp, const Instruction& instruction, Mask mask, Mask members) {
   const T* a = row<T>(warp, instruction.rows[2]);
   const Mask among = members & warp.live();
   u32 values[lanes];
@@ -150,8 +180,11 @@ void match(Decoder& d, const ptx::Instruction& w) {
   const Row members = d.source(w.operands[2], 4);
   const Row value = d.result(pair ? to.items[0] : to, 4);
   const Row same = pair ? d.result(to.items[1], 0) : no_row;
-  const Handler handler = w.has("all") ? (bytes == 8 ? match_of<u64, true> : match_of<u32, true>)
-                                       : (bytes == 8 ? match_of<u64, false> : match_of<u32, false>);
+  const Handler handler =
+      w.has("all")
+          ? (bytes == 8 ? grouped<match_group<u64, true>, 3> : grouped<match_group<u32, true>, 3>)
+          : (bytes == 8 ? grouped<match_group<u64, false>, 3>
+                        : grouped<match_group<u32, false>, 3>);
   d.emit(handler, {value, same, a, members});
 }
 
@@ -168,9 +201,7 @@ void activemask(Decoder& d, const ptx::Instruction& w) {
 
 template <typename T, typename F>
 Handler reducing(F) {
-  return [](Warp& warp, const Instruction& instruction, Mask mask) {
-    Mask members = 0;
-    if (!together(warp, instruction.rows[2], mask, members)) return;
+  return grouped<[](Warp& warp, const Instruction& instruction, Mask mask, Mask members) {
     const T* a = row<T>(warp, instruction.rows[1]);
     const Mask among = members & warp.live();
     T value = a[first_lane(among)];
@@ -180,7 +211,8 @@ Handler reducing(F) {
     T values[lanes];
     std::fill(values, values + lanes, value);
     put(warp, instruction.rows[0], values, mask);
-  };
+  },
+                 2>;
 }
 
 void redux(Decoder& d, const ptx::Instruction& w) {
@@ -215,20 +247,25 @@ void elect(Decoder& d, const ptx::Instruction& w) {
   const Row members = d.source(w.operands[1], 4);
   const Row lane = d.result(to.items[0], 4);
   const Row chosen = d.result(to.items[1], 0);
-  d.emit(
-      [](Warp& warp, const Instruction& instruction, Mask mask) {
-        Mask wanted = 0;
-        if (!together(warp, instruction.rows[2], mask, wanted)) return;
-        const u32 first = first_lane(wanted & warp.live());
-        u32 values[lanes];
-        std::fill(values, values + lanes, first);
-        put(warp, instruction.rows[0], values, mask);
-        put_mask(warp, instruction.rows[1], Mask{1} << first, mask);
-      },
-      {lane, chosen, members});
+  d.emit(grouped<[](Warp& warp, const Instruction& instruction, Mask mask, Mask wanted) {
+           const u32 first = first_lane(wanted & warp.live());
+           u32 values[lanes];
+           std::fill(values, values + lanes, first);
+           put(warp, instruction.rows[0], values, mask);
+           put_mask(warp, instruction.rows[1], Mask{1} << first, mask);
+         },
+                 2>,
+         {lane, chosen, members});
 }
 
+void bar_warp(Warp&, const Instruction&, Mask, Mask) {}
+
 }  // namespace
+
+void barrier_of_warp(Decoder& d, const ptx::Instruction& w) {
+  d.require(1);
+  d.emit(grouped<bar_warp, 0>, {d.source(w.operands[0], 4)});
+}
 
 void add_warp_rules(Rules& rules) {
   rules["shfl"] = shfl;

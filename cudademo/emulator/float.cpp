@@ -307,7 +307,27 @@ T canonical(T value) {
   }
 }
 
+// rcp and rsqrt.approx.ftz.f64 look at the upper 32 bits alone, and give no more.
+template <bool with_root>
+double coarse(double value) {
+  constexpr u64 upper = u64{0xffffffff} << 32;
+  double given = std::bit_cast<double>(std::bit_cast<u64>(value) & upper);
+  if (std::isnan(given)) return std::bit_cast<double>(u64{nan_bits} << 32);
+  if (std::fpclassify(given) == FP_SUBNORMAL) given = std::copysign(0.0, given);
+  double made = 1.0 / (with_root ? std::sqrt(given) : given);
+  if (std::isnan(made)) return std::bit_cast<double>(u64{nan_bits} << 32);
+  if (std::fpclassify(made) == FP_SUBNORMAL) made = std::copysign(0.0, made);
+  return std::bit_cast<double>(std::bit_cast<u64>(made) & upper);
+}
+
+bool is_coarse(const ptx::Instruction& w) {
+  return w.has("approx") && last_type(w) == "f64" && w.has("ftz");
+}
+
 void rcp(Decoder& d, const ptx::Instruction& w) {
+  if (is_coarse(w)) {
+    return emit(d, w, unary<double, double>([](double a) { return coarse<false>(a); }), 8, 1);
+  }
   arithmetic<1>(
       d, w, [](auto a, Rounding r) { return div(decltype(a){1}, a, r); },
       [](auto, u16 a, u16, u16) { return a; });
@@ -319,6 +339,9 @@ void sqrt(Decoder& d, const ptx::Instruction& w) {
 }
 
 void rsqrt(Decoder& d, const ptx::Instruction& w) {
+  if (is_coarse(w)) {
+    return emit(d, w, unary<double, double>([](double a) { return coarse<true>(a); }), 8, 1);
+  }
   arithmetic<1>(
       d, w,
       [](auto a, Rounding) {
@@ -445,6 +468,19 @@ void float_fma(Decoder& d, const ptx::Instruction& w) {
 }
 
 void float_div(Decoder& d, const ptx::Instruction& w) {
+  if (w.has("approx")) {
+    // By way of the divisor's reciprocal, which is zero for the largest divisors.
+    return arithmetic<2>(
+        d, w,
+        [](auto a, auto b, Rounding r) {
+          using T = decltype(a);
+          constexpr T large = T{8.507059173023462e37};  // 2^126
+          const bool vanishes = std::abs(b) > large && !std::isinf(b);
+          return vanishes && std::isinf(a) ? canonical(std::numeric_limits<T>::quiet_NaN())
+                                           : div(a, b, r);
+        },
+        [](auto, u16 a, u16, u16) { return a; });
+  }
   arithmetic<2>(
       d, w, [](auto a, auto b, Rounding r) { return div(a, b, r); },
       [](auto, u16 a, u16, u16) { return a; });

@@ -332,7 +332,7 @@ void sad(Decoder& d, const ptx::Instruction& w) {
   if (!found) d.fail("not for this type");
 }
 
-// Division by zero does not trap: all bits of the quotient are set, the remainder is the dividend.
+// Division by zero does not trap: all bits of the quotient and of the remainder are set.
 template <typename T>
 T quotient(T a, T b) {
   if (b == 0) return static_cast<T>(~T{0});
@@ -344,7 +344,7 @@ T quotient(T a, T b) {
 
 template <typename T>
 T remainder(T a, T b) {
-  if (b == 0) return a;
+  if (b == 0) return static_cast<T>(~T{0});
   if constexpr (std::is_signed_v<T>) {
     if (b == -1) return 0;
   }
@@ -511,19 +511,27 @@ void brev(Decoder& d, const ptx::Instruction& w) {
 }
 
 // As the manual's pseudo-code for bfe: a field that reaches over the top is filled with its sign.
+// Of position and length 32 bits take the lowest byte, as the manual says; 64 bits take all, as an
+// H200 does.
 template <typename T>
-T extract(T value, u32 position, u32 length) {
-  constexpr u32 top = sizeof(T) * 8 - 1;
-  position &= 0xff;
-  length &= 0xff;
+u64 field_operand(u32 value) {
+  return sizeof(T) == 8 ? value : value & 0xff;
+}
+
+template <typename T>
+T extract(T value, u32 position_operand, u32 length_operand) {
+  constexpr u64 top = sizeof(T) * 8 - 1;
+  const u64 position = field_operand<T>(position_operand);
+  const u64 length = field_operand<T>(length_operand);
   const auto bits = static_cast<Bits<T>>(value);
-  const auto bit = [bits](u32 at) {
+  const auto bit = [bits](u64 at) {
     return static_cast<Bits<T>>(at <= top ? (bits >> at) & 1 : 0);
   };
   Bits<T> sign = 0;
-  if (std::is_signed_v<T> && length != 0) sign = static_cast<Bits<T>>(bit(std::min(position + length - 1, top)));
+  if (std::is_signed_v<T> && length != 0)
+    sign = static_cast<Bits<T>>(bit(std::min(position + length - 1, top)));
   Bits<T> made = 0;
-  for (u32 i = 0; i <= top; ++i) {
+  for (u64 i = 0; i <= top; ++i) {
     const Bits<T> next = i < length && position + i <= top ? bit(position + i) : sign;
     made |= static_cast<Bits<T>>(next << i);
   }
@@ -550,10 +558,10 @@ void insert(Warp& warp, const Instruction& instruction, Mask mask) {
   const u32* lengths = row<u32>(warp, instruction.rows[4]);
   T values[lanes];
   for (unsigned lane = 0; lane < lanes; ++lane) {
-    const u32 position = positions[lane] & 0xff;
-    const u32 length = lengths[lane] & 0xff;
+    const u64 position = field_operand<T>(positions[lane]);
+    const u64 length = field_operand<T>(lengths[lane]);
     values[lane] = b[lane];
-    for (u32 i = 0; i < length && position + i < sizeof(T) * 8; ++i) {
+    for (u64 i = 0; i < length && position + i < sizeof(T) * 8; ++i) {
       const T bit = static_cast<T>(i < sizeof(T) * 8 ? (a[lane] >> i) & 1 : 0);
       values[lane] =
           static_cast<T>((values[lane] & ~(T{1} << (position + i))) | bit << (position + i));
@@ -717,10 +725,11 @@ void cnot(Decoder& d, const ptx::Instruction& w) {
 void lop3(Decoder& d, const ptx::Instruction& w) {
   const bool with_predicate = !w.operands.empty() && w.operands[0].kind == ptx::Operand::Kind::pair;
   d.require(5);
-  if (with_predicate) d.fail("lop3 with a predicate");
   const Row a = d.source(w.operands[1], 4);
   const Row b = d.source(w.operands[2], 4);
   const Row c = d.source(w.operands[3], 4);
+  const ptx::Operand& to = w.operands[0];
+  const Row value = d.result(with_predicate ? to.items[0] : to, 4);
   Instruction& made = d.emit(
       [](Warp& warp, const Instruction& instruction, Mask mask) {
         const u32* x = row<u32>(warp, instruction.rows[1]);
@@ -728,18 +737,33 @@ void lop3(Decoder& d, const ptx::Instruction& w) {
         const u32* z = row<u32>(warp, instruction.rows[3]);
         u32 values[lanes];
         for (unsigned lane = 0; lane < lanes; ++lane) {
-          u32 value = 0;
+          u32 bits = 0;
           for (unsigned k = 0; k < 8; ++k) {
             if ((instruction.detail >> k & 1) == 0) continue;
-            value |= ((k & 4) != 0 ? x[lane] : ~x[lane]) & ((k & 2) != 0 ? y[lane] : ~y[lane]) &
-                     ((k & 1) != 0 ? z[lane] : ~z[lane]);
+            bits |= ((k & 4) != 0 ? x[lane] : ~x[lane]) & ((k & 2) != 0 ? y[lane] : ~y[lane]) &
+                    ((k & 1) != 0 ? z[lane] : ~z[lane]);
           }
-          values[lane] = value;
+          values[lane] = bits;
         }
         put(warp, instruction.rows[0], values, mask);
       },
-      {d.result(w.operands[0], 4), a, b, c});
+      {value, a, b, c});
   made.detail = static_cast<u8>(w.operands[4].bits);
+  if (!with_predicate) return;
+  // d|p: p is whether d is not zero, combined with another predicate.
+  d.require(6);
+  const Row with = d.source(w.operands[5], 0);
+  d.emit(
+       [](Warp& warp, const Instruction& instruction, Mask mask) {
+         const u32* values = row<u32>(warp, instruction.rows[1]);
+         Mask nonzero = 0;
+         for (unsigned lane = 0; lane < lanes; ++lane) nonzero |= Mask{values[lane] != 0} << lane;
+         const Mask other = predicate(warp, instruction.rows[2]);
+         put_mask(warp, instruction.rows[0],
+                  instruction.detail != 0 ? nonzero & other : nonzero | other, mask);
+       },
+       {d.result(to.items[1], 0), value, with})
+      .detail = w.has("and") ? 1 : 0;
 }
 
 // ---- shifts ----

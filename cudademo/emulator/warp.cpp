@@ -373,7 +373,8 @@ bool Warp::gather(Mask members, Mask& mask) {
   const std::uint32_t here = pc_ - 1;
   Mask together = mask;
   for (const Fragment& other : fragments_) {
-    if (other.state == Fragment::State::at_warp_sync && other.pc == here && other.frame == frame_) {
+    if (other.state == Fragment::State::at_warp_sync && other.pc == here && other.frame == frame_ &&
+        other.members == members) {
       together |= other.waiting;
     }
   }
@@ -381,12 +382,14 @@ bool Warp::gather(Mask members, Mask& mask) {
     Fragment& fragment = fragments_[current_];
     fragment.state = Fragment::State::at_warp_sync;
     fragment.waiting = mask;
+    fragment.members = members;
     pc_ = here;
     leaving_ = true;
     return false;
   }
   for (Fragment& other : fragments_) {
-    if (other.state != Fragment::State::at_warp_sync || other.pc != here || other.frame != frame_) {
+    if (other.state != Fragment::State::at_warp_sync || other.pc != here || other.frame != frame_ ||
+        other.members != members) {
       continue;
     }
     other.state = Fragment::State::ready;

@@ -42,6 +42,7 @@ struct Fragment {
   State state = State::ready;
   int barrier = -1;
   Mask waiting = 0;  // lanes whose guard was true, at a warp's synchronisation
+  Mask members = 0;  // for whom they wait there
 };
 
 struct Join {
@@ -88,6 +89,8 @@ class Warp {
   // True once all members are here: then `mask` holds the lanes to do it for. Where it is false the
   // instruction is done later, by the last to come.
   bool gather(Mask members, Mask& mask);
+  // These lanes come to the current instruction again, by themselves.
+  void postpone(Mask lanes_of_it) { branch(lanes_of_it, pc_ - 1, pc_); }
   // Lets other warps run.
   void yield() noexcept { leaving_ = true; }
 

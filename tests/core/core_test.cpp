@@ -169,7 +169,7 @@ void threads_share_one_module_and_launch_at_once() {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      Plan plan(resident_module("digest", binary), binary.kernels.at("k"), "k", 0);
+      Plan plan(resident_module("digest", binary, 0), binary.kernels.at("k"), "k", 0);
       int n = 1;
       void* pointer = nullptr;
       void* parameters[] = {&pointer, &n};
@@ -181,7 +181,8 @@ void threads_share_one_module_and_launch_at_once() {
   }
   for (std::thread& thread : threads) thread.join();
   expect(launched == 400, "every launch returns");
-  expect(resident_module("digest", binary) == resident_module("digest", binary), "one module");
+  expect(resident_module("digest", binary, 0) == resident_module("digest", binary, 0),
+         "one module");
 }
 
 void of_this_program(int) {}

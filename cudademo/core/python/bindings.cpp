@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -92,6 +93,26 @@ std::vector<std::pair<std::string, std::pair<int, int>>> list_devices() {
     list.push_back({device.name, {device.capability_major, device.capability_minor}});
   }
   return list;
+}
+
+using EmulatorOptions =
+    std::tuple<bool, std::uint64_t, std::uint64_t, unsigned, std::pair<int, int>>;
+
+EmulatorOptions emulator_options() {
+  CudademoEmulatorOptions options{};
+  driver::emulator().get_options(&options);
+  return {options.checks != 0,
+          options.seed,
+          options.budget,
+          options.threads,
+          {options.capability_major, options.capability_minor}};
+}
+
+void configure_emulator(bool checks, std::uint64_t seed, std::uint64_t budget, unsigned threads,
+                        std::pair<int, int> capability) {
+  const CudademoEmulatorOptions options{checks ? 1 : 0,   seed, budget, threads, capability.first,
+                                        capability.second};
+  driver::emulator().configure(&options);
 }
 
 std::pair<int, int> device_capability(int ordinal) {
@@ -192,8 +213,8 @@ PYBIND11_MODULE(_core, m) {
       "make_plan",
       [](const std::string& digest, const Binary& binary, const std::string& kernel,
          const std::string& name, int device, const std::vector<std::string>& parameter_names) {
-        return std::make_shared<Plan>(resident_module(digest, binary), entry_of(binary, kernel),
-                                      name, device, parameter_names);
+        return std::make_shared<Plan>(resident_module(digest, binary, device),
+                                      entry_of(binary, kernel), name, device, parameter_names);
       },
       "digest"_a, "binary"_a, "kernel"_a, "name"_a, "device"_a, "parameter_names"_a, Release());
   m.def("compile", &compile_source, "nvrtc"_a, "source"_a, "name"_a, "architecture"_a, "headers"_a,
@@ -209,6 +230,16 @@ PYBIND11_MODULE(_core, m) {
       },
       "stream"_a, "The number of the CUDA graph capture under way on a stream; 0 for none.");
   m.def("device_capability", &device_capability, "device"_a, Release());
+  m.attr("emulator_ordinal") = driver::emulator_ordinal;
+  m.def("emulating", &emulating, "True while kernels without arrays run on the emulator.");
+  m.def("set_emulating", &set_emulating, "on"_a);
+  m.def("emulator_options", &emulator_options,
+        "(checks, seed, budget, threads, (major, minor)) of the emulator.");
+  m.def("configure_emulator", &configure_emulator, "checks"_a, "seed"_a, "budget"_a, "threads"_a,
+        "capability"_a);
+  m.def(
+      "emulator_executed", [] { return driver::emulator().executed(); },
+      "Instructions executed by the emulator's threads, in this process so far.");
   if (add_kernel_types(m.ptr()) != 0 || add_operator_types(m.ptr()) != 0) {
     throw py::error_already_set();
   }

@@ -7,6 +7,7 @@ namespace cudademo::dlpack {
 
 inline constexpr std::int32_t device_cpu = 1;
 inline constexpr std::int32_t device_cuda = 2;
+inline constexpr std::int32_t device_cuda_host = 3;
 inline constexpr std::int32_t device_cuda_managed = 13;
 inline constexpr std::uint64_t flag_read_only = 1;
 
@@ -45,6 +46,11 @@ inline std::int64_t elements(const Tensor& tensor) {
 // The address of the first element; null where there is no memory.
 inline void* data_of(const Tensor& tensor) {
   return tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
+}
+
+// In memory that the CPU reads: its own, or pinned by CUDA.
+inline bool is_on_cpu(const Tensor& tensor) {
+  return tensor.device.type == device_cpu || tensor.device.type == device_cuda_host;
 }
 
 inline bool is_on_cuda(const Tensor& tensor) {

@@ -66,6 +66,8 @@ struct LauncherObject {
 
 PyTypeObject* launcher_type = nullptr;
 
+bool is_emulating = false;  // guarded by the GIL
+
 // Up to `Inline` items on the stack, more on the heap. Items start uninitialised if T does.
 template <typename T, std::size_t Inline>
 class Items {
@@ -195,19 +197,22 @@ void refuse_during_capture(const KernelState& kernel, int device, driver::Stream
 
 // ---- the launch ----
 
+constexpr int no_device = -1;
+
 struct Call {
   KernelState& kernel;
   PyObject* const* arguments;
   std::size_t count;
 };
 
-// The one device of all arrays, or -1 where there are none.
+// The one device of all arrays, or no_device where there are none. Arrays of the CPU's memory are
+// the emulator's, where no other is.
 int common_device(const Call& call, Array* arrays) {
-  int device = -1;
+  int device = no_device;
   std::size_t first = 0;
   for (std::size_t i = 0; i < call.count; ++i) {
     if (arrays[i].place != Array::Place::device || arrays[i].device == device) continue;
-    if (device == -1) {
+    if (device == no_device) {
       device = arrays[i].device;
       first = i;
       continue;
@@ -216,6 +221,9 @@ int common_device(const Call& call, Array* arrays) {
         call.kernel.name, static_cast<int>(i),
         "an array on cuda:" + std::to_string(device) + ", as argument " + std::to_string(first),
         describe(call.arguments[i], arrays[i]));
+  }
+  for (std::size_t i = 0; device == no_device && i < call.count; ++i) {
+    if (is_reachable(arrays[i], driver::emulator_ordinal)) device = driver::emulator_ordinal;
   }
   return device;
 }
@@ -232,9 +240,9 @@ PlanKey key_of(const Call& call, const LaunchConfig& config, int device, Array* 
                           plural(call.count, "argument") + " in all");
     }
     const Array& array = arrays[position];
-    if (array.place != Array::Place::device || array.dtype == Dtype::unknown) {
+    if (!is_reachable(array, device) || array.dtype == Dtype::unknown) {
       throw ArgumentError(call.kernel.name, static_cast<int>(position),
-                          "an array on a CUDA device, whose dtype selects the kernel",
+                          "an array, whose dtype selects the kernel",
                           describe(call.arguments[position], array));
     }
     key.dtypes[i] = array.dtype;
@@ -243,14 +251,15 @@ PlanKey key_of(const Call& call, const LaunchConfig& config, int device, Array* 
 }
 
 std::string expected_array(const Parameter& parameter, int device) {
-  return declaration(parameter) + ": a " + names(parameter.accepts) +
-         " array on cuda:" + std::to_string(device);
+  return declaration(parameter) + ": a " + names(parameter.accepts) + " array " +
+         (device == driver::emulator_ordinal ? "in the CPU's memory"
+                                             : "on cuda:" + std::to_string(device));
 }
 
 // The address that goes into a pointer's slot.
 void* pointer_argument(PyObject* value, const Array& array, const Parameter& parameter,
                        int device) {
-  if (array.place != Array::Place::device) {
+  if (!is_reachable(array, device)) {
     if (value == Py_None) return nullptr;
     void* address = nullptr;
     if (array.place == Array::Place::none && raw_pointer(value, address)) return address;
@@ -334,6 +343,27 @@ Array borrow_argument(const Call& call, std::size_t i, Borrower& borrower) {
   }
 }
 
+// Where a kernel of numbers alone runs.
+int device_without_arrays() {
+  return emulating() ? driver::emulator_ordinal : driver::current_device();
+}
+
+// Tells the emulator which memory this launch may touch.
+void announce(const Call& call, Array* arrays, const Borrower& borrower) {
+  std::vector<std::string> labels;
+  std::vector<CudademoEmulatorArray> views;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < call.count; ++i) {
+    if (!is_reachable(arrays[i], driver::emulator_ordinal)) continue;
+    labels.push_back("argument " + std::to_string(i) + ", " + borrower.host_views()[next++].label);
+  }
+  next = 0;
+  for (const Borrower::HostView& view : borrower.host_views()) {
+    views.push_back({view.begin, view.end, labels[next++].c_str(), view.writable ? 1 : 0});
+  }
+  driver::emulator().set_arrays(views.data(), views.size());
+}
+
 void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
   int stream_device = -1;
   const std::optional<driver::Stream> given =
@@ -347,7 +377,7 @@ void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
     ::new (&arrays[i]) Array(borrow_argument(call, i, borrower));  // in place: a copy costs 5 ns
   }
   int device = common_device(call, arrays.data());
-  if (device == -1) device = stream_device >= 0 ? stream_device : driver::current_device();
+  if (device == no_device) device = stream_device >= 0 ? stream_device : device_without_arrays();
   if (stream_device >= 0 && stream_device != device) {
     throw ArgumentError(call.kernel.name, -1, "a stream of cuda:" + std::to_string(device),
                         "one of cuda:" + std::to_string(stream_device));
@@ -357,7 +387,7 @@ void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
   const PlanKey key = key_of(call, launcher.config, device, arrays.data());
   Plan* plan = find_plan(call.kernel, key);
   if (plan == nullptr) [[unlikely]] {
-    refuse_during_capture(call.kernel, device, stream);
+    if (device != driver::emulator_ordinal) refuse_during_capture(call.kernel, device, stream);
     plan = &plan_for(reinterpret_cast<PyObject*>(launcher.kernel), call.kernel, key);
   }
 
@@ -375,6 +405,8 @@ void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
     }
   }
   if (borrower.has_producers()) borrower.wait_for_producers(device);
+  if (plan->is_emulated()) [[unlikely]]
+    announce(call, arrays.data(), borrower);
   launch_released(*plan, launcher.config, addresses.data(), stream);
   if (borrower.has_producers()) borrower.let_producers_wait(device);
 }
@@ -532,6 +564,10 @@ void launch_released(Plan& plan, const LaunchConfig& config, void** parameters,
   const GilRelease released;
   plan.launch(config, parameters, stream);
 }
+
+bool emulating() { return is_emulating; }
+
+void set_emulating(bool on) { is_emulating = on; }
 
 int add_kernel_types(PyObject* module) {
   const Object kernel(PyType_FromSpec(&kernel_spec));

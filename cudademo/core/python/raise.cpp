@@ -44,6 +44,15 @@ PyObject* raise_current() noexcept {
     raise("LaunchError", error.what(),
           Py_BuildValue("{s:s,s:i,s:s}", "call", error.call().c_str(), "code", error.code(), "name",
                         error.name().c_str()));
+  } catch (const EmulatorError& error) {
+    const EmulatorError::Facts& facts = error.facts();
+    raise("EmulatorError", error.what(),
+          Py_BuildValue("{s:s,s:s,s:s,s:s,s:i,s:(III),s:(III),s:K,s:K}", "kind", facts.kind.c_str(),
+                        "kernel", facts.kernel.c_str(), "array", facts.array.c_str(), "file",
+                        facts.file.c_str(), "line", facts.line, "block", facts.block[0],
+                        facts.block[1], facts.block[2], "thread", facts.thread[0], facts.thread[1],
+                        facts.thread[2], "address", static_cast<unsigned long long>(facts.address),
+                        "size", static_cast<unsigned long long>(facts.bytes)));
   } catch (const ToolchainError& error) {
     raise("ToolchainError", error.what(), nullptr);
   } catch (const Error& error) {

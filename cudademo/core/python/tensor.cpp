@@ -157,6 +157,9 @@ Array read(const dlpack::Tensor& tensor) {
   array.elements = dlpack::elements(tensor);
   array.device = tensor.device.id;
   array.place = dlpack::is_on_cuda(tensor) ? Array::Place::device : Array::Place::host;
+  if (array.place == Array::Place::host) {
+    array.device = dlpack::is_on_cpu(tensor) ? driver::emulator_ordinal : -1;
+  }
   array.data = dlpack::data_of(tensor);
   return array;
 }
@@ -248,6 +251,7 @@ Array Borrower::from_exchange(PyObject* object, const dlpack::ExchangeApi& api, 
     throw Refused{type_name(object) + ", whose memory cannot be had: " + take_error_text()};
   }
   Array array = read(tensor);
+  see(tensor, array);
   if (is_torch) {
     if (!is_surely_eager(tensor, array.dtype)) refuse_lazy(object, array.dtype);
   } else if (array.place == Array::Place::device && api.current_work_stream != nullptr) {
@@ -272,7 +276,10 @@ Array Borrower::from_torch(PyObject* object) {
   const Object on_gpu(PyObject_GetAttrString(object, "is_cuda"));
   if (!on_gpu) throw PythonError();
   array.place = on_gpu.get() == Py_True ? Array::Place::device : Array::Place::host;
-  if (array.place == Array::Place::host) return array;
+  if (array.place == Array::Place::host) {
+    const Object detached = call("detach");
+    return detached ? from_dlpack(detached.get()) : throw PythonError();
+  }
   refuse_lazy(object, array.dtype);
   array.device = static_cast<int>(as_integer(call("get_device")));
   const Object address = call("data_ptr");
@@ -288,37 +295,46 @@ Array Borrower::from_dlpack(PyObject* object) {
   int ordinal = 0;
   if (!place || !PyArg_ParseTuple(place.get(), "ii", &type, &ordinal)) throw PythonError();
   Array array{};
-  if (type != dlpack::device_cuda && type != dlpack::device_cuda_managed) {
+  const bool on_gpu = type == dlpack::device_cuda || type == dlpack::device_cuda_managed;
+  if (!on_gpu && type != dlpack::device_cpu && type != dlpack::device_cuda_host) {
     array.place = Array::Place::host;
+    array.device = -1;
     return array;
   }
   const Object method(PyObject_GetAttrString(object, "__dlpack__"));
   const Object none(PyTuple_New(0));
   // DLPack's convention: 1 is the legacy default stream, whose handle is null.
-  const auto handle = reinterpret_cast<std::uintptr_t>(stream(ordinal));
+  const auto handle = on_gpu ? reinterpret_cast<std::uintptr_t>(stream(ordinal)) : 0;
   const unsigned long long consumer = handle == 0 ? 1 : handle;
-  const Object versioned(Py_BuildValue("{s:K,s:(ii)}", "stream", consumer, "max_version", 1, 0));
+  const Object versioned(
+      on_gpu ? Py_BuildValue("{s:K,s:(ii)}", "stream", consumer, "max_version", 1, 0)
+             : Py_BuildValue("{s:(ii)}", "max_version", 1, 0));
   Object capsule(method ? PyObject_Call(method.get(), none.get(), versioned.get()) : nullptr);
   if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {  // an owner from before DLPack 1.0
     PyErr_Clear();
-    const Object plain(Py_BuildValue("{s:K}", "stream", consumer));
+    const Object plain(on_gpu ? Py_BuildValue("{s:K}", "stream", consumer) : PyDict_New());
     capsule = Object(PyObject_Call(method.get(), none.get(), plain.get()));
   }
   if (!capsule) throw Refused{type_name(object) + ": " + take_error_text()};
+  const dlpack::Tensor* tensor = nullptr;
+  bool read_only = false;
   if (void* exported = PyCapsule_GetPointer(capsule.get(), "dltensor_versioned")) {
     const auto& managed = *static_cast<dlpack::ManagedTensorVersioned*>(exported);
-    array = read(managed.tensor);
-    array.read_only = (managed.flags & dlpack::flag_read_only) != 0;
+    tensor = &managed.tensor;
+    read_only = (managed.flags & dlpack::flag_read_only) != 0;
   } else {
     PyErr_Clear();
     exported = PyCapsule_GetPointer(capsule.get(), "dltensor");
     if (exported == nullptr) throw PythonError();
-    array = read(static_cast<dlpack::ManagedTensor*>(exported)->tensor);
+    tensor = &static_cast<dlpack::ManagedTensor*>(exported)->tensor;
   }
+  array = read(*tensor);
+  array.read_only = read_only;
   // JAX's arrays are immutable, whatever their export says.
   if (std::string_view(Py_TYPE(object)->tp_name).find("ArrayImpl") != std::string_view::npos) {
     array.read_only = true;
   }
+  see(*tensor, array);
   capsules_.push_back(capsule.release());  // never consumed: its destructor gives the export back
   return array;
 }
@@ -358,7 +374,31 @@ Array Borrower::from_interface(PyObject* object) {
   return array;
 }
 
+// Of the arrays so far this is the next: launches borrow each argument in turn.
+void Borrower::see(const dlpack::Tensor& tensor, const Array& array) {
+  if (!is_reachable(array, driver::emulator_ordinal)) return;
+  std::int64_t lowest = 0;
+  std::int64_t highest = 0;
+  std::int64_t dense = 1;
+  std::string shape;
+  for (std::int32_t i = tensor.ndim; i-- > 0;) {
+    const std::int64_t stride = tensor.strides != nullptr ? tensor.strides[i] : dense;
+    const std::int64_t reach = (tensor.shape[i] - 1) * stride;
+    (reach < 0 ? lowest : highest) += reach;
+    dense *= tensor.shape[i];
+    shape = std::to_string(tensor.shape[i]) + (shape.empty() ? "" : ", ") + shape;
+  }
+  if (tensor.ndim == 1) shape += ",";
+  const std::int64_t bytes = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+  const auto* first = static_cast<const std::byte*>(array.data);
+  const bool is_empty = array.elements == 0 || first == nullptr;
+  host_views_.push_back(
+      {first + (is_empty ? 0 : lowest * bytes), first + (is_empty ? 0 : (highest + 1) * bytes),
+       std::string(info(array.dtype).name) + " of shape (" + shape + ")", !array.read_only});
+}
+
 driver::Stream Borrower::stream(int device) {
+  if (device == driver::emulator_ordinal) return nullptr;
   if (has_stream_) return stream_;
   if (known.torch_api == nullptr) meet_torch();
   if (known.torch_api != nullptr && known.torch_api->current_work_stream != nullptr) {
@@ -430,6 +470,9 @@ std::string describe(PyObject* object, const Array& array) {
       name.find("Tensor") != std::string::npos || name.find("Parameter") != std::string::npos
           ? "tensor"
           : name;
+  if (array.place == Array::Place::host && array.device != driver::emulator_ordinal) {
+    return dtype + " " + what + " in memory that no kernel reaches";
+  }
   if (array.place == Array::Place::host) {
     return (array.dtype == Dtype::unknown ? "" : dtype + " ") + what + " in the CPU's memory";
   }

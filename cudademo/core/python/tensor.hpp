@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,10 +27,15 @@ struct Array {
   Place place;
   Dtype dtype;
   bool read_only;
-  int device;  // the GPU's ordinal
+  int device;  // the GPU's ordinal; driver::emulator_ordinal for what the emulator can reach
   std::int64_t elements;
   void* data;  // of the first element; null where there are none
 };
+
+// True for an array that a kernel on this device can take.
+inline bool is_reachable(const Array& array, int device) noexcept {
+  return array.device == device && array.place != Array::Place::none;
+}
 
 // The dtype of a tensor's elements; unknown for vectors of several lanes.
 Dtype dtype_of(const dlpack::Tensor& tensor);
@@ -57,6 +63,16 @@ class Borrower {
   // Looks at one argument. Throws Refused, or PythonError where the array's own method raised.
   Array borrow(PyObject* object);
 
+  // The bytes from the first to the last element of an array that was borrowed from the CPU's
+  // memory, and words for it: "argument 1, float32 of shape (10,)".
+  struct HostView {
+    const std::byte* begin;
+    const std::byte* end;
+    std::string label;
+    bool writable;
+  };
+  const std::vector<HostView>& host_views() const noexcept { return host_views_; }
+
   // The stream of the launch: the one given, else torch's current one on this device.
   driver::Stream stream(int device);
 
@@ -72,9 +88,12 @@ class Borrower {
   Array from_dlpack(PyObject* object);
   Array from_interface(PyObject* object);
 
+  void see(const dlpack::Tensor& tensor, const Array& array);
+
   driver::Stream stream_ = nullptr;
   bool has_stream_ = false;
   std::vector<driver::Stream> producers_;
+  std::vector<HostView> host_views_;
   std::vector<PyObject*> capsules_;  // owned; they keep what was exported by __dlpack__
 };
 

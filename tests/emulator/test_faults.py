@@ -1,0 +1,230 @@
+"""Faults planted in kernels: each is found, at its line; and the same kernel mended runs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+import cudademo
+from cudademo import EmulatorError
+
+torch = pytest.importorskip("torch")
+
+
+class Planted(NamedTuple):
+    """A kernel `k(float* x, int n)` with a fault in the line marked FAULT, and without it."""
+
+    kind: str
+    faulty: str
+    mended: str
+    block: int = 64
+    text: str = ""
+
+
+PLANTED = {
+    "one past the end": Planted(
+        "out of bounds",
+        "x[threadIdx.x + 1] = 1.f;  // FAULT",
+        "if (threadIdx.x < 63) x[threadIdx.x + 1] = 1.f;",
+        text="just past the end of argument 0, float32 of shape (64,)",
+    ),
+    "before the start": Planted(
+        "out of bounds",
+        "x[(int)threadIdx.x - 1] += 1.f;  // FAULT",
+        "if (threadIdx.x) x[(int)threadIdx.x - 1] += 1.f;",
+        text="4 bytes before the start of argument 0",
+    ),
+    "a null pointer": Planted(
+        "out of bounds",
+        "float* p = reinterpret_cast<float*>(n - 64ll);\n*p = 1.f;  // FAULT",
+        "float* p = n ? x : nullptr;\n*p = 1.f;",
+        block=1,
+        text="a null pointer",
+    ),
+    "a wide load over the end": Planted(
+        "out of bounds",
+        "float4 v = reinterpret_cast<float4*>(x)[threadIdx.x];  // FAULT\nx[0] = v.w;",
+        "float4 v = reinterpret_cast<float4*>(x)[threadIdx.x / 4];\nif (v.w > 9.f) x[0] = v.w;",
+        text="past the end of argument 0",
+    ),
+    "shared memory too small": Planted(
+        "out of bounds",
+        "__shared__ float s[63];\ns[threadIdx.x] = 1.f;  // FAULT\nx[0] = s[n - 64];",
+        "__shared__ float s[64];\ns[threadIdx.x] = 1.f;\n__syncthreads();\nx[0] = s[n - 64];",
+        text="past the end of shared memory (252 bytes)",
+    ),
+    "a misaligned vector": Planted(
+        "misaligned",
+        "float2 v = *reinterpret_cast<float2*>(x + 1 + threadIdx.x % 2);  // FAULT\n"
+        "x[0] = v.x + v.y;",
+        "float2 v = *reinterpret_cast<float2*>(x + 2 * (threadIdx.x % 2));\n"
+        "if (v.x + v.y > 9) x[0] = v.y;",
+        text="no multiple of 8",
+    ),
+    "shared memory that nobody wrote": Planted(
+        "uninitialised read",
+        "__shared__ float s[64];\nif (threadIdx.x) s[threadIdx.x] = 1.f;\n__syncthreads();\n"
+        "x[threadIdx.x] = s[threadIdx.x];  // FAULT",
+        "__shared__ float s[64];\ns[threadIdx.x] = 1.f;\n__syncthreads();\n"
+        "x[threadIdx.x] = s[threadIdx.x];",
+        text="in shared memory that no thread has written",
+    ),
+    "local memory that nobody wrote": Planted(
+        "uninitialised read",
+        "float a[8];\nfor (int i = 0; i < n / 16; ++i) a[i] = x[i];\n"
+        "x[threadIdx.x] = a[threadIdx.x % 8];  // FAULT",
+        "float a[8];\nfor (int i = 0; i < n / 8; ++i) a[i] = x[i];\n"
+        "x[threadIdx.x] = a[threadIdx.x % 8];",
+        text="in local memory that the thread has not written",
+    ),
+    "a barrier in one branch of a warp": Planted(
+        "barrier",
+        "if (threadIdx.x % 2 == n % 2)\n  __syncthreads();  // FAULT\nx[0] = 1.f;",
+        "__syncthreads();\nx[0] = 1.f;",
+        text="it stands in divergent code",
+    ),
+    "a barrier behind an early return": Planted(
+        "barrier",
+        "if (threadIdx.x >= n - 32) return;\n__syncthreads();  // FAULT\nx[0] = 1.f;",
+        "if (threadIdx.x >= n) return;\n__syncthreads();\nx[0] = 1.f;",
+        text="not all threads come to",
+    ),
+    "lanes that wait for others": Planted(
+        "deadlock",
+        "if (threadIdx.x % 2 == n % 2)\n  x[0] = __shfl_sync(~0u, x[1], 0);  // FAULT",
+        "x[0] = __shfl_sync(~0u, x[1], 0);",
+        block=32,
+        text="16 of warp 0 wait",
+    ),
+    "a lane that is not in its own mask": Planted(
+        "invalid operation",
+        "x[0] = __shfl_sync(0xffff, x[1], 0);  // FAULT",
+        "if (threadIdx.x < 16) x[0] = __shfl_sync(0xffff, x[1], 0);",
+        block=32,
+        text="lane 16 is not in the mask",
+    ),
+    "a barrier for too few": Planted(
+        "deadlock",
+        'if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");  // FAULT\nx[0] = 1.f;',
+        'asm volatile("bar.sync 1, 64;");\nx[0] = 1.f;',
+        text="wait at barrier 1",
+    ),
+    "an assertion": Planted(
+        "assertion",
+        "assert(n < 64);  // FAULT\nx[0] = 1.f;",
+        "assert(n <= 64);\nx[0] = 1.f;",
+        text="assertion failed: n < 64",
+    ),
+    "a trap": Planted(
+        "trap", "if (n == 64)\n  __trap();  // FAULT", "if (n == 63)\n  __trap();", text="trapped"
+    ),
+    "an endless loop": Planted(
+        "endless loop",
+        "volatile float* v = x;\nwhile (v[0] == 0.f) {}  // FAULT",
+        "volatile float* v = x;\nv[0] = 1.f;\nwhile (v[0] == 0.f) {}",
+        text="still running",
+    ),
+}
+
+
+def kernel(body: str) -> cudademo.Kernel:
+    text = "#include <cassert>\n__global__ void k(float* x, int n) {\n" + body + "\n}"
+    return cudademo.kernel(text, "k")
+
+
+def line_of(body: str) -> int:
+    """The line of the fault in the source: two lines stand before the body."""
+    (index,) = (i for i, line in enumerate(body.split("\n")) if "FAULT" in line)
+    return index + 3
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found_at_its_line(name: str) -> None:
+    planted = PLANTED[name]
+    limited = cudademo.use_emulator(cudademo._core.emulating(), budget=1 << 20)
+    with limited, pytest.raises(EmulatorError) as caught:
+        kernel(planted.faulty)[1, planted.block](torch.zeros(64), 64)
+    error = caught.value
+    assert error.kind == planted.kind
+    assert planted.text in str(error)
+    assert error.kernel == "k"
+    if planted.kind != "endless loop":  # a loop is of many lines
+        assert error.line == line_of(planted.faulty)
+        assert "FAULT" in str(error)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_mended_kernel_runs(name: str) -> None:
+    kernel(PLANTED[name].mended)[1, PLANTED[name].block](torch.zeros(64), 64)
+
+
+def test_a_fault_names_block_thread_address_and_size() -> None:
+    x = torch.zeros(70)
+    where = "if (blockIdx.x == 1 && threadIdx.x == 6) x[blockIdx.x * 64 + threadIdx.x] = 1.f;"
+    with pytest.raises(EmulatorError) as caught:
+        kernel(where)[2, 64](x, 64)
+    error = caught.value
+    assert (error.block, error.thread) == ((1, 0, 0), (6, 0, 0))
+    assert (error.address, error.size) == (x.data_ptr() + 280, 4)
+    assert error.array == "argument 0, float32 of shape (70,)"
+
+
+def test_a_view_ends_where_it_ends_not_where_its_storage_does() -> None:
+    x = torch.zeros(64)
+    with pytest.raises(EmulatorError, match=r"argument 0, float32 of shape \(32,\)"):
+        kernel("x[n] = 1.f;")[1, 1](x[:32], 32)
+    assert not x.any()
+
+
+def test_memory_of_an_array_that_is_gone_is_out_of_bounds() -> None:
+    module = cudademo.module(
+        "__device__ float* kept;\n"
+        'extern "C" __global__ void keep(float* x) { kept = x; }\n'
+        'extern "C" __global__ void use(float* y) { *y = *kept; }',
+        kernels=["keep", "use"],
+    )
+    x, y = torch.ones(4), torch.zeros(1)
+    module.kernel("keep")[1, 1](x)
+    with pytest.raises(EmulatorError) as caught:
+        module.kernel("use")[1, 1](y)
+    assert caught.value.kind == "out of bounds"
+
+
+def test_a_read_only_array_is_not_written_through_a_cast() -> None:
+    numpy = pytest.importorskip("numpy")
+    x = numpy.zeros(4, numpy.float32)
+    x.flags.writeable = False
+    k = cudademo.kernel("__global__ void k(const float* x) { *const_cast<float*>(x) = 1; }", "k")
+    with pytest.raises(EmulatorError, match="read-only"):
+        k[1, 1](x)
+
+
+def test_the_next_launch_is_well_after_a_fault() -> None:
+    x = torch.zeros(64)
+    k = kernel("x[threadIdx.x] = n;")
+    with pytest.raises(EmulatorError):
+        k[1, 65](x, 3)
+    k[1, 64](x, 5)
+    assert (x == 5).all()
+
+
+def test_without_checks_what_nobody_wrote_reads_as_something() -> None:
+    body = "__shared__ float s[64];\nx[threadIdx.x] = s[threadIdx.x] * 0;"
+    on = cudademo._core.emulating()
+    with cudademo.use_emulator(on, checks=False):
+        kernel(body)[1, 64](torch.zeros(64), 64)
+
+
+def test_an_instruction_that_is_not_there_is_named() -> None:
+    body = 'asm volatile("wgmma.fence.sync.aligned;");'
+    with pytest.raises(EmulatorError, match=r"not emulated: wgmma.fence.sync.aligned") as caught:
+        kernel(body)[1, 32](torch.zeros(1), 1)
+    assert (caught.value.kind, caught.value.line) == ("unsupported", 3)
+
+
+def test_what_the_options_were_before_comes_back(capfd: Any) -> None:
+    before = cudademo._core.emulator_options()
+    with cudademo.use_emulator(seed=7, capability=(9, 0)):
+        assert cudademo._core.emulator_options()[1:] == (7, 1 << 28, 0, (9, 0))
+    assert cudademo._core.emulator_options() == before
