@@ -89,8 +89,8 @@ class EmulatorError(Error):
     """The emulator found a fault in a kernel. What the launch wrote until then stays written.
 
     Attributes:
-        kind: `out of bounds`, `misaligned`, `uninitialised read`, `barrier`, `deadlock`,
-            `endless loop`, `trap`, `assertion`, `unsupported` or `invalid operation`.
+        kind: `out of bounds`, `misaligned`, `uninitialised read`, `race`, `barrier`,
+            `deadlock`, `endless loop`, `trap`, `assertion`, `unsupported` or `invalid operation`.
         kernel: the kernel, as it was specialised.
         block: of the thread at fault: x, y, z.
         thread: within its block: x, y, z.

@@ -216,6 +216,33 @@ Access access_of(Decoder& d, const ptx::Instruction& w) {
 
 namespace {
 
+// Notes an access to shared memory. `is_same` says that a write changes nothing: then it may be one
+// of several that write the same.
+void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
+          std::size_t bytes, Use use, bool is_same = false) {
+  Block& block = warp.block();
+  Races* races = block.races();
+  if (races == nullptr) return;
+  const std::ptrdiff_t offset = block.shared_offset(place);
+  if (instruction.access.order != Order::weak) {
+    return races->order(warp.index(), offset < 0 ? 0 : static_cast<std::uint64_t>(offset));
+  }
+  if (offset < 0) return;
+  const auto at = static_cast<std::size_t>(offset);
+  const std::uint32_t thread = warp.index() * lanes + lane;
+  const std::uint32_t other = use == Use::read ? races->read(thread, at, bytes)
+                              : is_same        ? Races::nobody
+                                               : races->write(thread, at, bytes);
+  if (other == Races::nobody) return;
+  const auto [x, y, z] = block.thread(other / lanes, other % lanes);
+  refuse(warp, lane, kind::race, at, bytes, use,
+         "in shared memory (byte " + std::to_string(at - reserved_shared_bytes) +
+             " of it), which thread (" + std::to_string(x) + ", " + std::to_string(y) + ", " +
+             std::to_string(z) + ") of the block " +
+             (use == Use::read ? "writes" : "reads or writes") + " with no barrier between the two",
+         "shared memory");
+}
+
 template <typename Memory, typename Register>
 void load(Warp& warp, const Instruction& instruction, Mask mask) {
   const unsigned elements = instruction.access.elements;
@@ -224,6 +251,7 @@ void load(Warp& warp, const Instruction& instruction, Mask mask) {
     if (!is_set(mask, lane)) continue;
     const std::byte* from = locate(warp, instruction, lane,
                                    address_of(warp, instruction, elements, lane), bytes, Use::read);
+    note(warp, instruction, lane, from, bytes, Use::read);
     for (unsigned i = 0; i < elements; ++i) {
       Memory value;
       std::memcpy(&value, from + i * sizeof(Memory), sizeof(Memory));
@@ -241,10 +269,12 @@ void store(Warp& warp, const Instruction& instruction, Mask mask) {
     if (!is_set(mask, lane)) continue;
     std::byte* to =
         locate(warp, instruction, lane, address_of(warp, instruction, 0, lane), bytes, Use::write);
+    Memory values[8];
     for (unsigned i = 0; i < elements; ++i) {
-      const auto value = static_cast<Memory>(row<Register>(warp, instruction.rows[1 + i])[lane]);
-      std::memcpy(to + i * sizeof(Memory), &value, sizeof(Memory));
+      values[i] = static_cast<Memory>(row<Register>(warp, instruction.rows[1 + i])[lane]);
     }
+    note(warp, instruction, lane, to, bytes, Use::write, std::memcmp(to, values, bytes) == 0);
+    std::memcpy(to, values, bytes);
   }
 }
 

@@ -30,6 +30,7 @@ Handler updating(F) {
       if (!is_set(mask, lane)) continue;
       const std::uint64_t address = address_of(warp, instruction, 1, lane);
       std::byte* place = locate(warp, instruction, lane, address, sizeof(T), Use::atomic);
+      if (Races* races = warp.block().races()) races->order(warp.index(), address);
       T old;
       std::memcpy(&old, place, sizeof(T));
       const T made = F{}(old, operand[lane], other[lane]);

@@ -44,6 +44,9 @@ Block::Block(Launch& launch, std::uint64_t linear_index) : launch_(&launch), lin
   shared_state_.resize(shared_bytes_);
   const auto threads = static_cast<unsigned>(launch.block.count());
   const unsigned count = (threads + lanes - 1) / lanes;
+  if (launch.options.checks && shared_bytes_ > reserved_shared_bytes) {
+    races_.emplace(shared_bytes_, count);
+  }
   warps_.reserve(count);
   for (unsigned i = 0; i < count; ++i) {
     const unsigned here = std::min(lanes, threads - i * lanes);
@@ -96,6 +99,7 @@ void Block::arrive(Warp& warp, int number, std::uint32_t expected, Mask mask, bo
   Barrier& barrier = barriers_[static_cast<std::size_t>(number)];
   barrier.expected = expected;
   barrier.arrived += static_cast<std::uint32_t>(std::popcount(mask));
+  if (races_) races_->arrive(warp.index(), number);
   if (waits) warp.wait_at_barrier(number);
   progressed_ = true;
   settle(number);
@@ -110,7 +114,9 @@ void Block::settle(int number) {
   reductions_[static_cast<std::size_t>(number)] = {barrier.predicate_count, barrier.all,
                                                    barrier.any};
   barrier = {};
-  for (Warp& warp : warps_) warp.release_from_barrier(number);
+  for (Warp& warp : warps_) {
+    if (warp.release_from_barrier(number) && races_) races_->leave(warp.index(), number);
+  }
   progressed_ = true;
 }
 

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "memory.hpp"
 #include "program.hpp"
+#include "races.hpp"
 #include "warp.hpp"
 
 namespace cudademo::emulator {
@@ -72,6 +74,14 @@ class Block {
   // One where the byte was written.
   std::byte* shared_state(std::uint64_t offset) noexcept { return shared_state_.data() + offset; }
 
+  // Null without checks, or without shared memory.
+  Races* races() noexcept { return races_ ? &*races_ : nullptr; }
+  // The place of a host's address in shared memory; -1 for another.
+  std::ptrdiff_t shared_offset(const std::byte* place) const noexcept {
+    const std::ptrdiff_t offset = place - shared_.data();
+    return offset >= 0 && offset < static_cast<std::ptrdiff_t>(shared_.size()) ? offset : -1;
+  }
+
   // ---- barriers ----
 
   // Some threads of a warp come. The last lets all go on.
@@ -102,6 +112,7 @@ class Block {
   std::uint32_t shared_bytes_ = 0;
   std::vector<std::byte> shared_;
   std::vector<std::byte> shared_state_;
+  std::optional<Races> races_;
   std::array<Barrier, 16> barriers_{};
   std::array<Reduction, 16> reductions_{};
   std::vector<Warp> warps_;

@@ -58,8 +58,10 @@ void for_each_group(Warp& warp, Row members, Mask mask, F use) {
 // A handler from what one group does; `members` is the place of their row.
 template <auto group, std::size_t members>
 void grouped(Warp& warp, const Instruction& instruction, Mask mask) {
-  for_each_group(warp, instruction.rows[members], mask,
-                 [&](Mask here, Mask wanted) { group(warp, instruction, here, wanted); });
+  for_each_group(warp, instruction.rows[members], mask, [&](Mask here, Mask wanted) {
+    if (Races* races = warp.block().races()) races->meet(warp.index(), here);
+    group(warp, instruction, here, wanted);
+  });
 }
 
 enum class Shuffle : std::uint8_t { up, down, bfly, idx };

@@ -359,12 +359,15 @@ void Warp::wait_at_barrier(int barrier) {
   leaving_ = true;
 }
 
-void Warp::release_from_barrier(int barrier) {
+bool Warp::release_from_barrier(int barrier) {
+  bool any = false;
   for (Fragment& fragment : fragments_) {
     if (fragment.state == Fragment::State::at_barrier && fragment.barrier == barrier) {
       fragment.state = Fragment::State::ready;
+      any = true;
     }
   }
+  return any;
 }
 
 bool Warp::gather(Mask members, Mask& mask) {

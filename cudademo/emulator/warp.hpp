@@ -97,7 +97,8 @@ class Warp {
   // ---- for the block ----
 
   const std::vector<Fragment>& fragments() const noexcept { return fragments_; }
-  void release_from_barrier(int barrier);
+  // True where lanes of it waited there.
+  bool release_from_barrier(int barrier);
   std::byte* local(unsigned lane, std::uint64_t offset, std::size_t bytes) noexcept;
   std::byte* local_state(unsigned lane, std::uint64_t offset) noexcept;
   std::uint32_t local_top(unsigned lane) const noexcept { return local_top_[lane]; }

@@ -93,7 +93,7 @@ void signatures_are_read_from_the_probe() {
 
 void launches_reach_the_driver() {
   const Binary binary = sample();
-  Plan plan(std::make_shared<const Module>(binary), binary.kernels.at("k"), "k", 0);
+  Plan plan(std::make_shared<const Module>(binary, 0), binary.kernels.at("k"), "k", 0);
   int n = 1;
   void* pointer = nullptr;
   void* parameters[] = {&pointer, &n};

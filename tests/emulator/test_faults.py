@@ -50,7 +50,8 @@ PLANTED = {
     ),
     "shared memory too small": Planted(
         "out of bounds",
-        "__shared__ float s[63];\ns[threadIdx.x] = 1.f;  // FAULT\nx[0] = s[n - 64];",
+        "__shared__ float s[63];\ns[threadIdx.x] = 1.f;  // FAULT\n"
+        "__syncthreads();\nx[0] = s[n - 64];",
         "__shared__ float s[64];\ns[threadIdx.x] = 1.f;\n__syncthreads();\nx[0] = s[n - 64];",
         text="past the end of shared memory (252 bytes)",
     ),
@@ -69,6 +70,43 @@ PLANTED = {
         "__shared__ float s[64];\ns[threadIdx.x] = 1.f;\n__syncthreads();\n"
         "x[threadIdx.x] = s[threadIdx.x];",
         text="in shared memory that no thread has written",
+    ),
+    "a barrier forgotten between a write and a read": Planted(
+        "race",
+        "__shared__ float s[64];\ns[threadIdx.x] = 0;\n__syncthreads();\ns[threadIdx.x] = 1.f;  // FAULT\n"
+        "x[threadIdx.x] = s[63 - threadIdx.x];",
+        "__shared__ float s[64];\ns[threadIdx.x] = 0;\n__syncthreads();\ns[threadIdx.x] = 1.f;\n"
+        "__syncthreads();\nx[threadIdx.x] = s[63 - threadIdx.x];",
+        text="with no barrier between the two",
+    ),
+    "a barrier forgotten between a read and the next write": Planted(
+        "race",
+        "__shared__ float s[64];\nfor (int i = 0; i < 2; ++i) {\n"
+        "s[threadIdx.x] = threadIdx.x + i;\n__syncthreads();\n"
+        "x[threadIdx.x] += s[63 - threadIdx.x];  // FAULT\n}",
+        "__shared__ float s[64];\nfor (int i = 0; i < 2; ++i) {\n__syncthreads();\n"
+        "s[threadIdx.x] = threadIdx.x + i;\n__syncthreads();\n"
+        "x[threadIdx.x] += s[63 - threadIdx.x];\n}",
+        text="with no barrier between the two",
+    ),
+    "two lanes that write different numbers to one place": Planted(
+        "race",
+        "__shared__ float s[64];\ns[threadIdx.x / 2] = threadIdx.x;  // FAULT\n__syncthreads();\n"
+        "x[threadIdx.x] = s[threadIdx.x / 2];",
+        "__shared__ float s[64];\ns[threadIdx.x / 2] = threadIdx.x / 2;\n__syncthreads();\n"
+        "x[threadIdx.x] = s[threadIdx.x / 2];",
+        text="with no barrier between the two",
+    ),
+    "a warp that counts on its lockstep": Planted(
+        "race",
+        "__shared__ float s[33];\ns[threadIdx.x] = threadIdx.x;\nif (threadIdx.x == 0) s[32] = 0;\n"
+        "__syncwarp();\nfor (int i = 16; i > 0; i /= 2)\n"
+        "s[threadIdx.x] += s[threadIdx.x + i & 31];  // FAULT",
+        "__shared__ float s[33];\ns[threadIdx.x] = threadIdx.x;\nif (threadIdx.x == 0) s[32] = 0;\n"
+        "__syncwarp();\nfor (int i = 16; i > 0; i /= 2) {\nfloat v = s[threadIdx.x + i & 31];\n"
+        "__syncwarp();\ns[threadIdx.x] += v;\n__syncwarp();\n}",
+        block=32,
+        text="with no barrier between the two",
     ),
     "local memory that nobody wrote": Planted(
         "uninitialised read",
