@@ -73,7 +73,8 @@ PLANTED = {
     ),
     "a barrier forgotten between a write and a read": Planted(
         "race",
-        "__shared__ float s[64];\ns[threadIdx.x] = 0;\n__syncthreads();\ns[threadIdx.x] = 1.f;  // FAULT\n"
+        "__shared__ float s[64];\ns[threadIdx.x] = 0;\n__syncthreads();\n"
+        "s[threadIdx.x] = 1.f;  // FAULT\n"
         "x[threadIdx.x] = s[63 - threadIdx.x];",
         "__shared__ float s[64];\ns[threadIdx.x] = 0;\n__syncthreads();\ns[threadIdx.x] = 1.f;\n"
         "__syncthreads();\nx[threadIdx.x] = s[63 - threadIdx.x];",
