@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import cudademo
 from cudademo import EmulatorError
 
 np = pytest.importorskip("numpy")
@@ -39,6 +40,8 @@ def run(form: Form, device: str) -> Bits:
     return form.run(make_module([form]), device)
 
 
+# All threads write the same word of shared memory, and read it with no barrier between.
+RACY = ("cvta.shared.u64",)
 # The video instructions, which few programs have.
 NOT_EMULATED = ("vadd", "vsub", "vmin", "vmax", "vabsdiff")
 
@@ -123,7 +126,8 @@ def test_the_emulator_answers_as_the_gpu_did(form: Form, path: Path | None) -> N
         with pytest.raises(EmulatorError, match="this instruction is not emulated: v"):
             run(form, "cpu")
         return
-    check(form, path, "cpu")
+    with cudademo.use_emulator(cudademo._core.emulating(), checks=form.name not in RACY):
+        check(form, path, "cpu")
 
 
 @pytest.mark.gpu
