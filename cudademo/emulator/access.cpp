@@ -17,10 +17,6 @@ namespace cudademo::emulator {
 namespace {
 
 using ptx::Space;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-__extension__ using u128 = unsigned __int128;
 
 std::string hexadecimal(std::uint64_t value) {
   char text[24];

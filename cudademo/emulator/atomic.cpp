@@ -15,11 +15,6 @@ namespace cudademo::emulator {
 
 namespace {
 
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-__extension__ using u128 = unsigned __int128;
-
 // rows: the result or none, the base, the operand, and cas's second.
 template <typename T, typename F>
 Handler updating(F) {

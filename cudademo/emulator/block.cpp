@@ -17,10 +17,6 @@ namespace {
 
 constexpr std::uint64_t slice = 16384;  // instructions of a warp, before another has its turn
 
-std::uint32_t align_up(std::uint32_t value, std::uint32_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
-
 template <typename T>
 void permute(std::vector<T>& items, std::uint64_t seed) {
   if (seed == 0) return;
@@ -36,7 +32,8 @@ Block::Block(Launch& launch, std::uint64_t linear_index) : launch_(&launch), lin
   index_ = {static_cast<std::uint32_t>(linear_index % grid.x),
             static_cast<std::uint32_t>(linear_index / grid.x % grid.y),
             static_cast<std::uint32_t>(linear_index / grid.x / grid.y)};
-  dynamic_offset_ = align_up(reserved_shared_bytes + launch.entry->static_shared_bytes, 16);
+  dynamic_offset_ = static_cast<std::uint32_t>(
+      align_up(reserved_shared_bytes + launch.entry->static_shared_bytes, 16));
   shared_bytes_ = launch.dynamic_shared_bytes != 0
                       ? dynamic_offset_ + launch.dynamic_shared_bytes
                       : reserved_shared_bytes + launch.entry->static_shared_bytes;

@@ -10,9 +10,6 @@ namespace cudademo::emulator {
 
 namespace {
 
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-
 enum class Compare : std::uint8_t {
   eq,
   ne,
@@ -162,33 +159,37 @@ Mask compared(Warp& warp, const Instruction& instruction, Row left, Row right) {
   return made;
 }
 
-// p = a ? b, q = not that, both combined with c.
+// rows: p, q or none, a, b, and c where the comparison is combined with one.
+void put_pair(Warp& warp, const Instruction& instruction, Mask p, Mask q, Mask mask) {
+  const unsigned how = instruction.detail >> combine_shift;
+  const Mask with = how != 0 ? predicate(warp, instruction.rows[4]) : 0;
+  put_mask(warp, instruction.rows[0], combined(p, with, how), mask);
+  if (instruction.rows[1] != no_row) {
+    put_mask(warp, instruction.rows[1], combined(q, with, how), mask);
+  }
+}
+
+// p = a ? b, q = not that.
 template <typename T>
 void set_predicates(Warp& warp, const Instruction& instruction, Mask mask) {
   const Mask made = compared<T>(warp, instruction, instruction.rows[2], instruction.rows[3]);
-  const unsigned how = instruction.detail >> combine_shift;
-  const Mask with = how != 0 ? predicate(warp, instruction.rows[4]) : 0;
-  put_mask(warp, instruction.rows[0], combined(made, with, how), mask);
-  if (instruction.rows[1] != no_row) {
-    put_mask(warp, instruction.rows[1], combined(~made, with, how), mask);
-  }
+  put_pair(warp, instruction, made, ~made, mask);
 }
 
 template <SmallFloat format>
 float widened(u16 bits, bool flush) {
-  const float value = format == SmallFloat::f16
-                          ? float_from_f16(flush ? flush_subnormal_f16(bits) : bits)
-                          : float_from_bf16(bits);
-  return value;
+  if constexpr (format == SmallFloat::bf16) return float_from_bf16(bits);
+  return float_from_f16(flush ? flush_subnormal_f16(bits) : bits);
 }
 
 template <SmallFloat format>
 Mask compared16(const u16* a, const u16* b, unsigned stride, unsigned detail) {
   Mask made = 0;
   const auto compare = static_cast<Compare>(detail & 15);
+  const bool flush = (detail & flushes) != 0;
   for (unsigned lane = 0; lane < lanes; ++lane) {
-    made |= Mask{holds(compare, widened<format>(a[lane * stride], (detail & flushes) != 0),
-                       widened<format>(b[lane * stride], (detail & flushes) != 0))}
+    made |= Mask{holds(compare, widened<format>(a[lane * stride], flush),
+                       widened<format>(b[lane * stride], flush))}
             << lane;
   }
   return made;
@@ -198,12 +199,7 @@ template <SmallFloat format>
 void set_predicates16(Warp& warp, const Instruction& instruction, Mask mask) {
   const Mask made = compared16<format>(row<u16>(warp, instruction.rows[2]),
                                        row<u16>(warp, instruction.rows[3]), 1, instruction.detail);
-  const unsigned how = instruction.detail >> combine_shift;
-  const Mask with = how != 0 ? predicate(warp, instruction.rows[4]) : 0;
-  put_mask(warp, instruction.rows[0], combined(made, with, how), mask);
-  if (instruction.rows[1] != no_row) {
-    put_mask(warp, instruction.rows[1], combined(~made, with, how), mask);
-  }
+  put_pair(warp, instruction, made, ~made, mask);
 }
 
 // The packed forms compare the lower halves into p and the upper ones into q.
@@ -211,14 +207,21 @@ template <SmallFloat format>
 void set_predicates16x2(Warp& warp, const Instruction& instruction, Mask mask) {
   const u16* a = row<u16>(warp, instruction.rows[2]);
   const u16* b = row<u16>(warp, instruction.rows[3]);
-  const unsigned how = instruction.detail >> combine_shift;
-  const Mask with = how != 0 ? predicate(warp, instruction.rows[4]) : 0;
-  const Mask low = compared16<format>(a, b, 2, instruction.detail);
-  const Mask high = compared16<format>(a + 1, b + 1, 2, instruction.detail);
-  put_mask(warp, instruction.rows[0], combined(low, with, how), mask);
-  if (instruction.rows[1] != no_row) {
-    put_mask(warp, instruction.rows[1], combined(high, with, how), mask);
-  }
+  put_pair(warp, instruction, compared16<format>(a, b, 2, instruction.detail),
+           compared16<format>(a + 1, b + 1, 2, instruction.detail), mask);
+}
+
+Handler comparing(Decoder& d, std::string_view type) {
+  if (type == "f32") return set_predicates<float>;
+  if (type == "f64") return set_predicates<double>;
+  if (type == "f16") return set_predicates16<SmallFloat::f16>;
+  if (type == "bf16") return set_predicates16<SmallFloat::bf16>;
+  if (type == "f16x2") return set_predicates16x2<SmallFloat::f16>;
+  if (type == "bf16x2") return set_predicates16x2<SmallFloat::bf16>;
+  Handler handler = nullptr;
+  with_integer(type, [&](auto tag) { handler = set_predicates<typename decltype(tag)::Type>; });
+  if (handler == nullptr) d.fail("not for this type");
+  return handler;
 }
 
 unsigned detail_of(Decoder& d, const ptx::Instruction& w) {
@@ -232,117 +235,66 @@ unsigned detail_of(Decoder& d, const ptx::Instruction& w) {
   return detail | (w.has("ftz") ? flushes : 0) | how << combine_shift;
 }
 
-void setp(Decoder& d, const ptx::Instruction& w) {
-  d.require(3);
+// Emits the comparison of the operands from the second on, into these rows.
+void compare_into(Decoder& d, const ptx::Instruction& w, Row p, Row q) {
   const unsigned detail = detail_of(d, w);
   const std::string_view type = last_type(w);
-  const bool flag = detail >> combine_shift != 0;
-  if (flag) d.require(4);
-  Handler handler = nullptr;
-  std::size_t bytes = ptx::size_of(type);
-  if (type == "f32")
-    handler = set_predicates<float>;
-  else if (type == "f64")
-    handler = set_predicates<double>;
-  else if (type == "f16")
-    handler = set_predicates16<SmallFloat::f16>;
-  else if (type == "bf16")
-    handler = set_predicates16<SmallFloat::bf16>;
-  else if (type == "f16x2")
-    handler = set_predicates16x2<SmallFloat::f16>;
-  else if (type == "bf16x2")
-    handler = set_predicates16x2<SmallFloat::bf16>;
-  else
-    with_integer(type, [&](auto tag) { handler = set_predicates<typename decltype(tag)::Type>; });
-  if (handler == nullptr) d.fail("not for this type");
+  const bool is_combined = detail >> combine_shift != 0;
+  if (is_combined) d.require(4);
+  const std::size_t bytes = ptx::size_of(type);
+  const Handler handler = comparing(d, type);
   const Row a = d.source(w.operands[1], bytes, is_float(type));
   const Row b = d.source(w.operands[2], bytes, is_float(type));
-  const Row c = flag ? d.source(w.operands[3], 0) : no_row;
+  const Row c = is_combined ? d.source(w.operands[3], 0) : no_row;
+  d.emit(handler, {p, q, a, b, c}).detail = static_cast<std::uint8_t>(detail);
+}
+
+void setp(Decoder& d, const ptx::Instruction& w) {
+  d.require(3);
   const ptx::Operand& to = w.operands[0];
   const bool pair = to.kind == ptx::Operand::Kind::pair;
   const Row p = d.result(pair ? to.items[0] : to, 0);
   const Row q = pair ? d.result(to.items[1], 0) : no_row;
-  d.emit(handler, {p, q, a, b, c}).detail = static_cast<std::uint8_t>(detail);
+  compare_into(d, w, p, q);
 }
 
 // ---- set: a number instead of a predicate ----
 
+// rows: the result, a predicate, and the upper half's predicate in packed forms.
 template <typename D>
-void set_number(Warp& warp, Row to, Mask made, Mask mask, D one) {
+void set_number(Warp& warp, const Instruction& instruction, Mask mask) {
+  const auto one = static_cast<D>(instruction.immediate);
+  const Mask made = predicate(warp, instruction.rows[1]);
+  const Mask upper = instruction.count > 2 ? predicate(warp, instruction.rows[2]) : 0;
   D values[lanes];
-  for (unsigned lane = 0; lane < lanes; ++lane) values[lane] = is_set(made, lane) ? one : D{0};
-  put(warp, to, values, mask);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    values[lane] = is_set(made, lane) ? one : D{0};
+    if (is_set(upper, lane)) values[lane] = static_cast<D>(values[lane] | one << 16);
+  }
+  put(warp, instruction.rows[0], values, mask);
 }
 
+// What set gives where the comparison holds: 1.0, or all bits of an integer.
+std::int64_t one_of(std::string_view type, bool packed) {
+  if (type == "f32") return 0x3f800000;
+  if (type == "f16" || type == "f16x2") return 0x3c00;
+  if (type == "bf16" || type == "bf16x2") return 0x3f80;
+  return packed ? 0xffff : 0xffffffff;
+}
+
+// set.eq.and.f32.s32 d, a, b, c: a comparison, a predicate of it, then the number.
 void set(Decoder& d, const ptx::Instruction& w) {
-  // set.eq.and.f32.s32 d, a, b, c: a comparison, a predicate of it, then the number.
   d.require(3);
   if (w.modifiers.size() < 3) d.fail("two types are needed");
-  const std::string_view from = last_type(w);
   const std::string_view to = w.modifiers[w.modifiers.size() - 2];
-  const unsigned detail = detail_of(d, w);
-  const bool flag = detail >> combine_shift != 0;
-  if (flag) d.require(4);
-  if (from.ends_with("x2") || to.ends_with("x2")) {
-    const Row a = d.source(w.operands[1], 4);
-    const Row b = d.source(w.operands[2], 4);
-    const Row c = flag ? d.source(w.operands[3], 0) : d.constant(0, 0);
-    const Row low = d.temporary(0);
-    const Row high = d.temporary(0);
-    d.emit(from == "f16x2" ? set_predicates16x2<SmallFloat::f16>
-                           : set_predicates16x2<SmallFloat::bf16>,
-           {low, high, a, b, c})
-        .detail = static_cast<std::uint8_t>(detail);
-    Instruction& made = d.emit(
-        [](Warp& warp, const Instruction& instruction, Mask mask) {
-          const Mask lower = predicate(warp, instruction.rows[1]);
-          const Mask upper = predicate(warp, instruction.rows[2]);
-          const auto one = static_cast<u32>(instruction.immediate);
-          u32 values[lanes];
-          for (unsigned lane = 0; lane < lanes; ++lane) {
-            values[lane] = (is_set(lower, lane) ? one : 0) | (is_set(upper, lane) ? one << 16 : 0);
-          }
-          put(warp, instruction.rows[0], values, mask);
-        },
-        {d.result(w.operands[0], 4), low, high});
-    made.immediate = to == "f16x2" ? 0x3c00 : to == "bf16x2" ? 0x3f80 : 0xffff;
-    return;
-  }
-  Handler handler = nullptr;
-  if (from == "f32")
-    handler = set_predicates<float>;
-  else if (from == "f64")
-    handler = set_predicates<double>;
-  else if (from == "f16")
-    handler = set_predicates16<SmallFloat::f16>;
-  else if (from == "bf16")
-    handler = set_predicates16<SmallFloat::bf16>;
-  else
-    with_integer(from, [&](auto tag) { handler = set_predicates<typename decltype(tag)::Type>; });
-  if (handler == nullptr) d.fail("not for this type");
-  const std::size_t bytes = ptx::size_of(from);
-  const Row a = d.source(w.operands[1], bytes, is_float(from));
-  const Row b = d.source(w.operands[2], bytes, is_float(from));
-  const Row c = flag ? d.source(w.operands[3], 0) : no_row;
-  const Row p = d.temporary(0);
-  d.emit(handler, {p, no_row, a, b, c}).detail = static_cast<std::uint8_t>(detail);
-  const std::size_t size = ptx::size_of(to);
-  Instruction& made = size == 2 ? d.emit(
-                                      [](Warp& warp, const Instruction& i, Mask mask) {
-                                        set_number(warp, i.rows[0], predicate(warp, i.rows[1]),
-                                                   mask, static_cast<u16>(i.immediate));
-                                      },
-                                      {d.result(w.operands[0], 2), p})
-                                : d.emit(
-                                      [](Warp& warp, const Instruction& i, Mask mask) {
-                                        set_number(warp, i.rows[0], predicate(warp, i.rows[1]),
-                                                   mask, static_cast<u32>(i.immediate));
-                                      },
-                                      {d.result(w.operands[0], 4), p});
-  made.immediate = to == "f32"    ? 0x3f800000
-                   : to == "f16"  ? 0x3c00
-                   : to == "bf16" ? 0x3f80
-                                  : 0xffffffff;
+  const bool packed = last_type(w).ends_with("x2");
+  const Row low = d.temporary(0);
+  const Row high = packed ? d.temporary(0) : no_row;
+  compare_into(d, w, low, high);
+  const std::size_t bytes = packed ? 4 : ptx::size_of(to);
+  std::vector<Row> rows{d.result(w.operands[0], bytes), low};
+  if (packed) rows.push_back(high);
+  d.emit(bytes == 2 ? set_number<u16> : set_number<u32>, rows).immediate = one_of(to, packed);
 }
 
 // ---- selection ----

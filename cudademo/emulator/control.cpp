@@ -15,11 +15,6 @@ namespace cudademo::emulator {
 
 namespace {
 
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-
-unsigned first_lane(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
-
 void bra(Decoder& d, const ptx::Instruction& w) {
   d.require(1);
   if (w.operands[0].kind != ptx::Operand::Kind::label) d.fail("no such label");

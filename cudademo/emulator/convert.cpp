@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
 
 #include "block.hpp"
 #include "float.hpp"
@@ -14,13 +13,6 @@
 namespace cudademo::emulator {
 
 namespace {
-
-using u8 = std::uint8_t;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-__extension__ using u128 = unsigned __int128;
-__extension__ using i128 = __int128;
 
 // ---- mov ----
 
@@ -156,26 +148,6 @@ void mov(Decoder& d, const ptx::Instruction& w) {
 }
 
 // ---- cvt ----
-
-// A value on its way: an integer, or a real.
-enum class Class : u8 { integer, unsigned_integer, real };
-
-struct Type {
-  Class kind = Class::integer;
-  std::size_t bytes = 4;
-  std::optional<SmallFloat> small;  // of reals that are neither f32 nor f64
-};
-
-std::optional<Type> type_named(std::string_view name) {
-  if (name == "f16") return Type{Class::real, 2, SmallFloat::f16};
-  if (name == "bf16") return Type{Class::real, 2, SmallFloat::bf16};
-  if (name == "tf32") return Type{Class::real, 4, SmallFloat::tf32};
-  if (name == "f32") return Type{Class::real, 4, {}};
-  if (name == "f64") return Type{Class::real, 8, {}};
-  const std::size_t bytes = ptx::size_of(name);
-  if (bytes == 0 || bytes > 8) return std::nullopt;
-  return Type{name.front() == 's' ? Class::integer : Class::unsigned_integer, bytes, {}};
-}
 
 enum Flag : u8 {
   flag_integral = 8,
@@ -500,11 +472,9 @@ void cvt(Decoder& d, const ptx::Instruction& w) {
   const std::string_view from = last_type(w);
   const std::string_view to = w.modifiers[w.modifiers.size() - 2];
   if (packed(d, w, to, from)) return;
-  const std::optional<Type> source = type_named(from);
-  const std::optional<Type> target = type_named(to);
-  if (!source || !target) d.fail("not between these types");
-  const unsigned detail = detail_of(w, source->kind == Class::real, target->kind == Class::real);
-  const Row a = d.source(w.operands[1], source->bytes, source->kind == Class::real);
+  const bool from_real = is_float(from) || from == "tf32";
+  const bool to_real = is_float(to) || to == "tf32";
+  const unsigned detail = detail_of(w, from_real, to_real);
   Handler handler = nullptr;
   with_type(to, [&](auto to_tag) {
     with_type(from, [&](auto from_tag) {
@@ -512,7 +482,8 @@ void cvt(Decoder& d, const ptx::Instruction& w) {
     });
   });
   if (handler == nullptr) d.fail("not between these types");
-  const Row result = d.result(w.operands[0], target->bytes, target->kind == Class::integer);
+  const Row a = d.source(w.operands[1], ptx::size_of(from), from_real);
+  const Row result = d.result(w.operands[0], ptx::size_of(to), is_signed_type(to));
   d.emit(handler, {result, a}).detail = static_cast<u8>(detail);
 }
 

@@ -14,16 +14,16 @@ namespace cudademo::emulator {
 namespace {
 
 constexpr std::size_t predicate_bytes = 0;
+constexpr std::size_t row_alignment = 64;
+
+// Rows from here on are constants' numbers: no register is as far into a frame.
+constexpr Row first_constant = 0x80000000;
 
 // The bytes of a lane in a row; 8-bit registers are kept as 16-bit ones.
 std::size_t lane_bytes(std::size_t bytes) { return bytes == 1 ? 2 : bytes; }
 
 std::size_t bytes_of_register(const ptx::Variable& variable) {
   return variable.type == "pred" ? predicate_bytes : lane_bytes(ptx::size_of(variable.type));
-}
-
-std::size_t align_up(std::size_t value, std::size_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
 }
 
 template <typename To, typename From>
@@ -78,44 +78,43 @@ enum class Special : std::uint8_t {
 struct SpecialName {
   std::string_view name;
   Special which;
-  std::size_t bytes;
 };
 
 constexpr SpecialName specials[] = {
-    {"%tid", Special::tid, 4},
-    {"%ntid", Special::ntid, 4},
-    {"%ctaid", Special::ctaid, 4},
-    {"%nctaid", Special::nctaid, 4},
-    {"%laneid", Special::laneid, 4},
-    {"%warpid", Special::warpid, 4},
-    {"%nwarpid", Special::nwarpid, 4},
-    {"%smid", Special::zero, 4},
-    {"%nsmid", Special::one, 4},
-    {"%gridid", Special::gridid, 8},
-    {"%lanemask_eq", Special::lanemask_eq, 4},
-    {"%lanemask_le", Special::lanemask_le, 4},
-    {"%lanemask_lt", Special::lanemask_lt, 4},
-    {"%lanemask_ge", Special::lanemask_ge, 4},
-    {"%lanemask_gt", Special::lanemask_gt, 4},
-    {"%clock", Special::clock, 4},
-    {"%clock_hi", Special::clock_hi, 4},
-    {"%clock64", Special::clock, 8},
-    {"%globaltimer", Special::clock, 8},
-    {"%globaltimer_lo", Special::clock, 4},
-    {"%globaltimer_hi", Special::clock_hi, 4},
-    {"%dynamic_smem_size", Special::dynamic_shared_bytes, 4},
-    {"%total_smem_size", Special::total_shared_bytes, 4},
-    {"%aggr_smem_size", Special::total_shared_bytes, 4},
-    {"%reserved_smem_offset_begin", Special::zero, 4},
-    {"%reserved_smem_offset_end", Special::reserved_shared, 4},
-    {"%reserved_smem_offset_cap", Special::reserved_shared, 4},
-    {"%is_explicit_cluster", Special::zero, 4},
-    {"%clusterid", Special::ctaid, 4},
-    {"%nclusterid", Special::nctaid, 4},
-    {"%cluster_ctaid", Special::zero, 4},
-    {"%cluster_nctaid", Special::one, 4},
-    {"%cluster_ctarank", Special::zero, 4},
-    {"%cluster_nctarank", Special::one, 4},
+    {"%tid", Special::tid},
+    {"%ntid", Special::ntid},
+    {"%ctaid", Special::ctaid},
+    {"%nctaid", Special::nctaid},
+    {"%laneid", Special::laneid},
+    {"%warpid", Special::warpid},
+    {"%nwarpid", Special::nwarpid},
+    {"%smid", Special::zero},
+    {"%nsmid", Special::one},
+    {"%gridid", Special::gridid},
+    {"%lanemask_eq", Special::lanemask_eq},
+    {"%lanemask_le", Special::lanemask_le},
+    {"%lanemask_lt", Special::lanemask_lt},
+    {"%lanemask_ge", Special::lanemask_ge},
+    {"%lanemask_gt", Special::lanemask_gt},
+    {"%clock", Special::clock},
+    {"%clock_hi", Special::clock_hi},
+    {"%clock64", Special::clock},
+    {"%globaltimer", Special::clock},
+    {"%globaltimer_lo", Special::clock},
+    {"%globaltimer_hi", Special::clock_hi},
+    {"%dynamic_smem_size", Special::dynamic_shared_bytes},
+    {"%total_smem_size", Special::total_shared_bytes},
+    {"%aggr_smem_size", Special::total_shared_bytes},
+    {"%reserved_smem_offset_begin", Special::zero},
+    {"%reserved_smem_offset_end", Special::reserved_shared},
+    {"%reserved_smem_offset_cap", Special::reserved_shared},
+    {"%is_explicit_cluster", Special::zero},
+    {"%clusterid", Special::ctaid},
+    {"%nclusterid", Special::nctaid},
+    {"%cluster_ctaid", Special::zero},
+    {"%cluster_nctaid", Special::one},
+    {"%cluster_ctarank", Special::zero},
+    {"%cluster_nctarank", Special::one},
 };
 
 const SpecialName* special_named(std::string_view name) {
@@ -130,14 +129,14 @@ Handler read_special(int which, std::size_t bytes);
 
 }  // namespace
 
-Decoder::Decoder(const ptx::Module& module, const ptx::Function& source,
-                 const std::map<std::string_view, Symbol>& symbols, Function& made,
-                 std::uint32_t shared_base)
-    : module_(module), source_(source), symbols_(symbols), made_(made), shared_base_(shared_base) {}
+Decoder::Decoder(const ptx::Function& source, const std::map<std::string_view, Symbol>& symbols,
+                 Function& made, std::uint32_t shared_base)
+    : source_(source), symbols_(symbols), made_(made), shared_base_(shared_base) {}
 
 Row Decoder::reserve(std::size_t bytes) {
   const std::size_t size = bytes == predicate_bytes ? sizeof(Mask) : bytes * lanes;
-  const std::size_t at = align_up(made_.frame_bytes, bytes == predicate_bytes ? 4 : 64);
+  const std::size_t at =
+      align_up(made_.frame_bytes, bytes == predicate_bytes ? sizeof(Mask) : row_alignment);
   if (at + size > (std::size_t{1} << 30)) fail("a function with too many registers");
   made_.frame_bytes = static_cast<std::uint32_t>(at + size);
   return static_cast<Row>(at);
@@ -239,30 +238,36 @@ void Decoder::run() {
     for (std::uint32_t& target : *list) target = positions_[target];
   }
   find_reconvergence();
-  // Constants have rows behind the registers.
-  made_.constants_offset = static_cast<std::uint32_t>(align_up(made_.frame_bytes, 64));
+  place_constants();
+  made_.registers = static_cast<std::uint32_t>(std::min<std::size_t>(rows_.size(), 255));
+}
+
+// Constants have rows behind the registers; until now an instruction had their numbers.
+void Decoder::place_constants() {
+  made_.constants_offset = static_cast<std::uint32_t>(align_up(made_.frame_bytes, row_alignment));
+  std::vector<Row> rows;
   for (const Constant& constant : constants_) {
-    const Row row = static_cast<Row>(made_.constants_offset + made_.constants.size());
-    const std::size_t bytes = constant.bytes == predicate_bytes ? 64 : constant.bytes * lanes;
     const std::size_t begin = made_.constants.size();
-    made_.constants.resize(begin + align_up(bytes, 64));
+    rows.push_back(static_cast<Row>(made_.constants_offset + begin));
     if (constant.bytes == predicate_bytes) {
+      made_.constants.resize(begin + row_alignment);
       const Mask value = constant.bits != 0 ? all_lanes : 0;
       std::memcpy(made_.constants.data() + begin, &value, sizeof(value));
-    } else {
-      for (unsigned lane = 0; lane < lanes; ++lane) {
-        std::memcpy(made_.constants.data() + begin + lane * constant.bytes, &constant.bits,
-                    std::min<std::size_t>(constant.bytes, 8));
-      }
+      continue;
     }
-    for (const auto& list : made_.row_lists) {
-      for (std::size_t i = 1; i <= list[0]; ++i) {
-        if (list[i] == constant.row) list[i] = row;
-      }
+    made_.constants.resize(begin + align_up(constant.bytes * lanes, row_alignment));
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      std::memcpy(made_.constants.data() + begin + lane * constant.bytes, &constant.bits,
+                  std::min<std::size_t>(constant.bytes, 8));
+    }
+  }
+  for (const auto& list : made_.row_lists) {
+    for (std::size_t i = 1; i <= list[0]; ++i) {
+      const Row number = list[i] - first_constant;
+      if (list[i] >= first_constant && number < rows.size()) list[i] = rows[number];
     }
   }
   made_.frame_bytes = made_.constants_offset + static_cast<std::uint32_t>(made_.constants.size());
-  made_.registers = static_cast<std::uint32_t>(std::min<std::size_t>(rows_.size(), 255));
 }
 
 void Decoder::refuse(const char* what) {
@@ -303,10 +308,25 @@ void Decoder::find_reconvergence() {
 
 // ---- operands ----
 
-std::size_t Decoder::register_bytes(const ptx::Operand& operand, std::size_t fallback) const {
-  if (operand.kind != ptx::Operand::Kind::variable) return fallback;
-  const ptx::Variable& variable = source_.variables[static_cast<std::size_t>(operand.index)];
-  return variable.space == ptx::Space::reg ? bytes_of_register(variable) : fallback;
+Row Decoder::row_of(const ptx::Operand& operand) const {
+  const auto index = static_cast<std::size_t>(operand.index);
+  if (operand.component == 0) return rows_[index];
+  const ptx::Variable& variable = source_.variables[index];
+  const std::size_t component = std::string_view("xyzw").find(operand.component);
+  if (component >= static_cast<std::size_t>(variable.vector)) fail("no such component");
+  const std::size_t bytes = bytes_of_register(variable);
+  const std::size_t step =
+      bytes == predicate_bytes ? sizeof(Mask) : align_up(bytes * lanes, row_alignment);
+  return rows_[index] + static_cast<Row>(component * step);
+}
+
+Row Decoder::address_in(const ptx::Operand& operand, std::size_t bytes) {
+  bool wide = true;
+  const Row whole = address(operand, wide);
+  if (bytes == 8) return whole;
+  const Row narrowed = temporary(bytes);
+  emit(narrowing(bytes, 8), {narrowed, whole});
+  return narrowed;
 }
 
 Row Decoder::temporary(std::size_t bytes) { return reserve(lane_bytes(bytes)); }
@@ -316,15 +336,10 @@ Row Decoder::constant(std::uint64_t bits, std::size_t bytes) {
   if (bytes != predicate_bytes && bytes < 8) bits &= (std::uint64_t{1} << (bytes * 8)) - 1;
   const auto [found, is_new] = constant_rows_.try_emplace({bits, bytes}, no_row);
   if (is_new) {
-    // A number that no register has, until the constants have their place.
-    found->second = static_cast<Row>(0x80000000u + constants_.size());
-    constants_.push_back({found->second, bits, bytes});
+    found->second = first_constant + static_cast<Row>(constants_.size());
+    constants_.push_back({bits, bytes});
   }
   return found->second;
-}
-
-void Decoder::narrow(Row to, Row from, std::size_t to_bytes, std::size_t from_bytes) {
-  emit(narrowing(to_bytes, from_bytes), {to, from});
 }
 
 Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_float) {
@@ -354,22 +369,9 @@ Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_floa
     case Kind::variable: {
       const auto index = static_cast<std::size_t>(operand.index);
       const ptx::Variable& variable = source_.variables[index];
-      if (variable.space != ptx::Space::reg) {
-        bool wide = true;
-        const Row whole = address(operand, wide);
-        if (wanted == 8) return whole;
-        const Row narrowed = temporary(wanted);
-        narrow(narrowed, whole, wanted, 8);
-        return narrowed;
-      }
+      if (variable.space != ptx::Space::reg) return address_in(operand, wanted);
       const std::size_t has = bytes_of_register(variable);
-      Row row = rows_[index];
-      if (operand.component != 0) {
-        const std::size_t component = std::string_view("xyzw").find(operand.component);
-        if (component >= static_cast<std::size_t>(variable.vector)) fail("no such component");
-        row +=
-            static_cast<Row>(component * align_up(has == 0 ? 4 : has * lanes, has == 0 ? 4 : 64));
-      }
+      const Row row = row_of(operand);
       if (operand.negated) {
         if (has != predicate_bytes) fail("only a predicate can be negated");
         const Row negated = reserve(predicate_bytes);
@@ -391,12 +393,11 @@ Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_floa
       }
       if (has > 8) fail("an operand of the wrong size");
       const Row narrowed = temporary(wanted);
-      narrow(narrowed, row, wanted, has);
+      emit(narrowing(wanted, has), {narrowed, row});
       return narrowed;
     }
     case Kind::symbol: {
       if (operand.text == "WARP_SZ") return constant(lanes, bytes);
-      if (operand.text == "%pt") fail("unknown name %pt");
       const SpecialName* special = special_named(operand.text);
       if (special != nullptr) {
         const Row row = temporary(wanted);
@@ -409,12 +410,7 @@ Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_floa
       if (operand.text.starts_with("%envreg") || operand.text.starts_with("%pm")) {
         return constant(0, bytes);
       }
-      bool wide = true;
-      const Row whole = address(operand, wide);
-      if (wanted == 8) return whole;
-      const Row narrowed = temporary(wanted);
-      narrow(narrowed, whole, wanted, 8);
-      return narrowed;
+      return address_in(operand, wanted);
     }
     default:
       fail("an operand of a kind that is not taken here");
@@ -429,12 +425,7 @@ Row Decoder::result(const ptx::Operand& operand, std::size_t bytes, bool is_sign
   const ptx::Variable& variable = source_.variables[index];
   if (variable.space != ptx::Space::reg) fail("the result is no register");
   const std::size_t has = bytes_of_register(variable);
-  Row row = rows_[index];
-  if (operand.component != 0) {
-    const std::size_t component = std::string_view("xyzw").find(operand.component);
-    if (component >= static_cast<std::size_t>(variable.vector)) fail("no such component");
-    row += static_cast<Row>(component * align_up(has == 0 ? 4 : has * lanes, has == 0 ? 4 : 64));
-  }
+  const Row row = row_of(operand);
   if (has == given) return row;
   if (has < given || given == predicate_bytes || has > 8) fail("a result of the wrong size");
   const Row narrow_row = reserve(given);

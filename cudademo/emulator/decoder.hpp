@@ -25,15 +25,13 @@ struct Symbol {
 
 class Decoder {
  public:
-  Decoder(const ptx::Module& module, const ptx::Function& source,
-          const std::map<std::string_view, Symbol>& symbols, Function& made,
-          std::uint32_t shared_bytes);
+  Decoder(const ptx::Function& source, const std::map<std::string_view, Symbol>& symbols,
+          Function& made, std::uint32_t shared_base);
 
   void run();
 
   // ---- for rules ----
 
-  const ptx::Instruction& current() const noexcept { return *current_; }
   const ptx::Function& source() const noexcept { return source_; }
 
   // The row of a source of this size: 0 for a predicate. A wider register is narrowed first.
@@ -44,8 +42,6 @@ class Decoder {
   Row constant(std::uint64_t bits, std::size_t bytes);
   // A symbol or a parameter's place in its space, as a 64-bit row.
   Row address(const ptx::Operand& base, bool& wide);
-  // The bytes of the register that an operand is, or `fallback`.
-  std::size_t register_bytes(const ptx::Operand& operand, std::size_t fallback) const;
 
   Instruction& emit(Handler handler, std::initializer_list<Row> rows);
   Instruction& emit(Handler handler, const std::vector<Row>& rows);
@@ -66,11 +62,12 @@ class Decoder {
  private:
   void place_variables();
   void refuse(const char* what);
-  void narrow(Row to, Row from, std::size_t to_bytes, std::size_t from_bytes);
+  void place_constants();
+  Row row_of(const ptx::Operand& operand) const;                   // of a register, or a component
+  Row address_in(const ptx::Operand& operand, std::size_t bytes);  // the lowest bytes of an address
   void find_reconvergence();
   Row reserve(std::size_t bytes);
 
-  const ptx::Module& module_;
   const ptx::Function& source_;
   const std::map<std::string_view, Symbol>& symbols_;
   Function& made_;
@@ -78,7 +75,6 @@ class Decoder {
   std::vector<Row> rows_;    // of a function's register variables
   std::vector<Slot> slots_;  // of its local, parameter and shared variables
   struct Constant {
-    Row row;
     std::uint64_t bits;
     std::size_t bytes;
   };

@@ -13,11 +13,6 @@ namespace cudademo::emulator {
 
 namespace {
 
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-
-unsigned first_lane(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
-
 // Calls `use(mask, members)` for each group of lanes that name the same members, once all of those
 // are here. Groups of one warp may be at the same instruction, each for itself.
 template <typename F>
@@ -45,13 +40,12 @@ void for_each_group(Warp& warp, Row members, Mask mask, F use) {
   for (std::size_t i = 0; i < count; ++i) {
     Mask group = incomplete[i];
     const Mask wanted = given[first_lane(group)];
-    if (i + 1 < count || count > 1 || (mask & ~group) != 0) {
-      if (group != warp.active()) {
-        warp.postpone(group);
-        continue;
-      }
+    const bool is_alone = group == mask || group == warp.active();
+    if (!is_alone) {
+      warp.postpone(group);
+    } else if (warp.gather(wanted, group)) {
+      use(group, wanted);
     }
-    if (warp.gather(wanted, group)) use(group, wanted);
   }
 }
 

@@ -19,10 +19,6 @@ bool is_float(std::string_view type) noexcept {
 
 namespace {
 
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-
 // What Instruction::detail holds here.
 constexpr unsigned rounding_bits = 7;
 constexpr unsigned flushes = 8;

@@ -13,13 +13,7 @@ namespace cudademo::emulator {
 
 namespace {
 
-using u8 = std::uint8_t;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
 using i64 = std::int64_t;
-__extension__ using i128 = __int128;
-__extension__ using u128 = unsigned __int128;
 
 template <typename T>
 using Bits = std::make_unsigned_t<T>;
@@ -851,7 +845,7 @@ void prmt(Decoder& d, const ptx::Instruction& w) {
   const Row a = d.source(w.operands[1], 4);
   const Row b = d.source(w.operands[2], 4);
   const Row c = d.source(w.operands[3], 4);
-  Instruction& made = d.emit(
+  d.emit(
       [](Warp& warp, const Instruction& instruction, Mask mask) {
         const u32* x = row<u32>(warp, instruction.rows[1]);
         const u32* y = row<u32>(warp, instruction.rows[2]);
@@ -873,7 +867,6 @@ void prmt(Decoder& d, const ptx::Instruction& w) {
         put(warp, instruction.rows[0], values, mask);
       },
       {d.result(w.operands[0], 4), a, b, c});
-  made.detail = 0;
 }
 
 }  // namespace

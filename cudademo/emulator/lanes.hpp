@@ -13,6 +13,13 @@
 
 namespace cudademo::emulator {
 
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+__extension__ using i128 = __int128;
+__extension__ using u128 = unsigned __int128;
+
 // Rows hold bits: the emulator is built without strict aliasing.
 template <typename T>
 T* row(Warp& warp, Row at) noexcept {
@@ -20,8 +27,6 @@ T* row(Warp& warp, Row at) noexcept {
 }
 
 inline Mask& predicate(Warp& warp, Row at) noexcept { return *row<Mask>(warp, at); }
-
-constexpr bool is_set(Mask mask, unsigned lane) noexcept { return (mask >> lane & 1) != 0; }
 
 template <typename T>
 void put(Warp& warp, Row at, const T* values, Mask mask) noexcept {

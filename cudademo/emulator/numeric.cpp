@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cfenv>
+#include <functional>
 
 namespace cudademo::emulator {
 namespace {
@@ -252,40 +253,32 @@ double propagated_nan(double a, double b, double c) {
   return nan64;
 }
 
-template <typename Float>
-Float add(Float a, Float b, Rounding rounding) {
+// Volatile, so that the operation stays between the two changes of the mode.
+template <typename Float, typename Operation>
+Float directed(Float a, Float b, Rounding rounding, Operation operation) {
   const volatile Float x = a;
   const volatile Float y = b;
   volatile Float result;
   {
     const RoundingScope scope(rounding);
-    result = x + y;
+    result = operation(Float{x}, Float{y});
   }
   return checked(Float{result}, a, b);
+}
+
+template <typename Float>
+Float add(Float a, Float b, Rounding rounding) {
+  return directed(a, b, rounding, std::plus<Float>());
 }
 
 template <typename Float>
 Float mul(Float a, Float b, Rounding rounding) {
-  const volatile Float x = a;
-  const volatile Float y = b;
-  volatile Float result;
-  {
-    const RoundingScope scope(rounding);
-    result = x * y;
-  }
-  return checked(Float{result}, a, b);
+  return directed(a, b, rounding, std::multiplies<Float>());
 }
 
 template <typename Float>
 Float div(Float a, Float b, Rounding rounding) {
-  const volatile Float x = a;
-  const volatile Float y = b;
-  volatile Float result;
-  {
-    const RoundingScope scope(rounding);
-    result = x / y;
-  }
-  return checked(Float{result}, a, b);
+  return directed(a, b, rounding, std::divides<Float>());
 }
 
 template <typename Float>

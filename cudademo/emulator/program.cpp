@@ -13,10 +13,6 @@ namespace cudademo::emulator {
 
 namespace {
 
-std::size_t align_up(std::size_t value, std::size_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
-
 std::size_t bytes_of(const ptx::Variable& variable) {
   return ptx::size_of(variable.type) * static_cast<std::size_t>(variable.vector) * variable.count;
 }
@@ -134,7 +130,7 @@ std::unique_ptr<Program> decode(std::string ptx_text) {
       const ptx::Function& function = module.functions[i];
       if (function.is_entry != entries || program->functions[i]->system_call != nullptr) continue;
       Function& made = *program->functions[i];
-      Decoder(module, function, symbols, made, static_cast<std::uint32_t>(base)).run();
+      Decoder(function, symbols, made, static_cast<std::uint32_t>(base)).run();
       const std::uint64_t top = made.static_shared_bytes;
       made.static_shared_bytes = static_cast<std::uint32_t>(top - reserved_shared_bytes);
       if (!entries) base = top;

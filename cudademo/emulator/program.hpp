@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,15 @@ struct Instruction;
 inline constexpr unsigned lanes = 32;
 using Mask = std::uint32_t;  // a bit for each lane
 inline constexpr Mask all_lanes = 0xffffffff;
+
+constexpr bool is_set(Mask mask, unsigned lane) noexcept { return (mask >> lane & 1) != 0; }
+constexpr unsigned first_lane(Mask mask) noexcept {
+  return static_cast<unsigned>(std::countr_zero(mask));
+}
+
+constexpr std::size_t align_up(std::size_t value, std::size_t alignment) noexcept {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 using Handler = void (*)(Warp& warp, const Instruction& instruction, Mask mask);
 using Row = std::uint32_t;  // a byte offset into a frame

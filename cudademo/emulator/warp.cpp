@@ -15,7 +15,30 @@ constexpr std::size_t row_alignment = 64;
 constexpr std::size_t max_frames = 4096;  // calls within calls
 constexpr std::uint32_t max_local_bytes = 512 * 1024;
 
-unsigned first_lane(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
+// From one frame's parameter memory to another's, lane by lane.
+void copy_slots(const Frame& from, const std::vector<Slot>& sources, Frame& to,
+                const std::vector<Slot>& targets, Mask mask) {
+  const std::size_t count = std::min(sources.size(), targets.size());
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (!is_set(mask, lane)) continue;
+    const std::byte* there = from.parameters.data() + lane * from.function->parameter_bytes;
+    std::byte* here = to.parameters.data() + lane * to.function->parameter_bytes;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(here + targets[i].offset, there + sources[i].offset,
+                  std::min(sources[i].bytes, targets[i].bytes));
+    }
+  }
+}
+
+// Of the lanes in `among`, those whose value is that of the first.
+template <typename T>
+Mask like_the_first(Mask among, const T& values) {
+  Mask group = 0;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (is_set(among, lane) && values[lane] == values[first_lane(among)]) group |= Mask{1} << lane;
+  }
+  return group;
+}
 
 }  // namespace
 
@@ -57,14 +80,12 @@ Frame* Warp::make_frame(const Function& function, Mask mask) {
   }
   for (unsigned lane = 0; lane < lanes; ++lane) {
     frame->local_base[lane] = local_top_[lane];
-    if (function.local_bytes != 0 && (mask >> lane & 1) != 0) {
+    if (function.local_bytes != 0 && is_set(mask, lane)) {
       set_local_top(lane, local_top_[lane] + function.local_bytes);
     }
   }
   return frame;
 }
-
-void Warp::drop_frame(Frame* frame) { free_frames_.push_back(frame); }
 
 void Warp::set_local_top(unsigned lane, std::uint32_t top) {
   if (top > max_local_bytes) {
@@ -200,20 +221,11 @@ void Warp::branch(Mask taken, std::uint32_t target, std::uint32_t reconverge) {
 }
 
 void Warp::branch_each(Mask taken, const std::uint32_t* targets, std::uint32_t reconverge) {
-  Mask left = taken;
-  const auto same = [&](std::uint32_t target) {
-    Mask group = 0;
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      if ((left >> lane & 1) != 0 && targets[lane] == target) group |= Mask{1} << lane;
-    }
-    return group;
-  };
-  while (left != 0) {
-    const std::uint32_t target = targets[first_lane(left)];
-    const Mask group = same(target);
+  for (Mask left = taken; left != 0;) {
+    const Mask group = like_the_first(left, targets);
+    const std::uint32_t target = targets[first_lane(group)];
     left &= ~group;
     branch(group, target, reconverge);
-    if (left == 0) return;
   }
 }
 
@@ -289,18 +301,7 @@ void Warp::call(const CallSite& site, const Function& callee, Mask mask) {
   frame->return_pc = pc_;
   frame->caller_join = join_;
   frame->site = &site;
-  const std::size_t count = std::min(site.arguments.size(), callee.parameters.size());
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    if ((mask >> lane & 1) == 0) continue;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Slot& from = site.arguments[i];
-      const Slot& to = callee.parameters[i];
-      std::memcpy(
-          frame->parameters.data() + lane * callee.parameter_bytes + to.offset,
-          frame_->parameters.data() + lane * frame_->function->parameter_bytes + from.offset,
-          std::min(from.bytes, to.bytes));
-    }
-  }
+  copy_slots(*frame_, site.arguments, *frame, callee.parameters, mask);
   frame_ = frame;
   rows_ = frame->rows;
   pc_ = 0;
@@ -311,10 +312,7 @@ void Warp::call_each(const CallSite& site, const std::array<const Function*, lan
                      Mask mask) {
   // Lane after lane to one place: the calls are made one after another from a copy of the site.
   const Function* first = callees[first_lane(mask)];
-  Mask group = 0;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    if ((mask >> lane & 1) != 0 && callees[lane] == first) group |= Mask{1} << lane;
-  }
+  const Mask group = like_the_first(mask, callees);
   if (group != mask) {
     // The others come to this instruction again.
     const std::uint32_t back = pc_;
@@ -331,25 +329,16 @@ void Warp::call_each(const CallSite& site, const std::array<const Function*, lan
 void Warp::leave_function() {
   Frame* frame = frame_;
   if (frame->caller == nullptr) return exit(mask_);
-  const Function& callee = *frame->function;
   Frame* caller = frame->caller;
-  const std::size_t count = std::min(frame->site->results.size(), callee.results.size());
+  copy_slots(*frame, frame->function->results, *caller, frame->site->results, mask_);
   for (unsigned lane = 0; lane < lanes; ++lane) {
-    if ((mask_ >> lane & 1) == 0) continue;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Slot& from = callee.results[i];
-      const Slot& to = frame->site->results[i];
-      std::memcpy(caller->parameters.data() + lane * caller->function->parameter_bytes + to.offset,
-                  frame->parameters.data() + lane * callee.parameter_bytes + from.offset,
-                  std::min(from.bytes, to.bytes));
-    }
-    local_top_[lane] = frame->local_base[lane];
+    if (is_set(mask_, lane)) local_top_[lane] = frame->local_base[lane];
   }
   frame_ = caller;
   rows_ = caller->rows;
   pc_ = frame->return_pc;
   join_ = frame->caller_join;
-  drop_frame(frame);
+  free_frames_.push_back(frame);
 }
 
 void Warp::wait_at_barrier(int barrier) {
@@ -374,12 +363,13 @@ bool Warp::gather(Mask members, Mask& mask) {
   const Mask needed = members & live_;
   if ((needed & ~mask) == 0) return true;
   const std::uint32_t here = pc_ - 1;
+  const auto waits_here = [&](const Fragment& other) {
+    return other.state == Fragment::State::at_warp_sync && other.pc == here &&
+           other.frame == frame_ && other.members == members;
+  };
   Mask together = mask;
   for (const Fragment& other : fragments_) {
-    if (other.state == Fragment::State::at_warp_sync && other.pc == here && other.frame == frame_ &&
-        other.members == members) {
-      together |= other.waiting;
-    }
+    if (waits_here(other)) together |= other.waiting;
   }
   if ((needed & ~together) != 0) {
     Fragment& fragment = fragments_[current_];
@@ -391,10 +381,7 @@ bool Warp::gather(Mask members, Mask& mask) {
     return false;
   }
   for (Fragment& other : fragments_) {
-    if (other.state != Fragment::State::at_warp_sync || other.pc != here || other.frame != frame_ ||
-        other.members != members) {
-      continue;
-    }
+    if (!waits_here(other)) continue;
     other.state = Fragment::State::ready;
     ++other.pc;
   }

@@ -112,7 +112,6 @@ class Warp {
 
  private:
   Frame* make_frame(const Function& function, Mask mask);
-  void drop_frame(Frame* frame);
   void pick(std::size_t fragment);
   void put_back();
   void remove_current();
