@@ -91,15 +91,15 @@ def _output_like(
 
 def _widened(x: torch.Tensor, device: torch.device) -> torch.Tensor:
     """An operand of a complex32 sum, which torch takes in complex64; a CPU number unrounded."""
-    if x.is_cuda:
+    if x.device == device:
         x = x.to(torch.complex32)
     return x.to(device, torch.complex64)
 
 
 def _operand(x: torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """`x` where and as the kernel can take it: a number from the CPU keeps more than 16 bits."""
+    """`x` where and as the kernel can take it: a number of the CPU's keeps more than 16 bits."""
     half = dtype in (torch.float16, torch.bfloat16)
-    if not x.is_cuda and x.dim() == 0:
+    if x.device != device and x.dim() == 0:
         return x.to(device, torch.float32 if half else dtype)
     if half and x.dtype in (torch.float32, torch.float64):
         return x.to(dtype)  # of no dimensions, or the result would be as wide

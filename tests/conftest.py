@@ -76,6 +76,18 @@ def stub() -> Iterator[object]:
     driver.reset()
 
 
+@pytest.fixture(params=["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def kernel_device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The device of tensors that kernels run on: cuda, and cpu with the operators emulated."""
+    import cudademo
+
+    if request.param == "cuda":
+        yield "cuda"
+        return
+    with cudademo.use_emulator():
+        yield "cpu"
+
+
 @pytest.fixture
 def driver() -> None:
     """A driver of some kind, which processes started by the test have as well."""

@@ -66,21 +66,19 @@ def test_a_fault_of_a_template_is_at_its_own_line(tmp_path: Path):
     assert (caught.value.lineno, Path(caught.value.filename or "").name) == (2, "bad.cu.j2")
 
 
-@pytest.mark.gpu
-def test_a_rendered_elementwise_kernel_computes():
+def test_a_rendered_elementwise_kernel_computes(kernel_device):
     kernel = cudademo.kernel(cudademo.template("elementwise.cu.j2", **FUSED), "fused")
-    x, y = (torch.randn(1000, device="cuda") for _ in "xy")
-    z, w = torch.empty_like(x), torch.empty(1000, device="cuda", dtype=torch.float64)
+    x, y = (torch.randn(1000, device=kernel_device) for _ in "xy")
+    z, w = torch.empty_like(x), torch.empty(1000, device=kernel_device, dtype=torch.float64)
     kernel[2, 256](x, y, z, w, 3.0, 1000)
     torch.testing.assert_close(z.double(), 3.0 * x.double() + y.double(), rtol=1e-6, atol=1e-6)
     assert torch.equal(w, z.double() * 2)
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("columns", [1, 31, 128, 1000])
-def test_a_rendered_reduction_computes(columns):
+def test_a_rendered_reduction_computes(kernel_device, columns):
     kernel = cudademo.kernel(cudademo.template("reduction.cu.j2", **NORM), "row_norm")
-    x = torch.randn(7, columns, device="cuda")
-    y = torch.full((7,), float("nan"), device="cuda")
+    x = torch.randn(7, columns, device=kernel_device)
+    y = torch.full((7,), float("nan"), device=kernel_device)
     kernel[7, 128](x, y, columns)
     torch.testing.assert_close(y.double(), x.double().norm(dim=1), rtol=1e-6, atol=0.0)

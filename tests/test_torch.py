@@ -8,7 +8,7 @@ import torch
 import cudademo
 
 # What torch's compiler warns of is its own affair.
-pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.filterwarnings("default")
 
 AXPY = """template <typename T> __global__ void axpy(const T* x, T* y, T a, long long n) {
   long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -26,38 +26,39 @@ def axpy_(x: torch.Tensor, y: torch.Tensor, a: float) -> None:
     launch(x, y, a)
 
 
-def tensors() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.randn(1000, device="cuda"), torch.randn(1000, device="cuda")
+def tensors(device: str = "cuda") -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(1000, device=device), torch.randn(1000, device=device)
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_an_operator_that_mutates_is_compiled_whole(backend):
+def test_an_operator_that_mutates_is_compiled_whole(kernel_device, backend):
     def function(x, y):
         axpy_(x, y, 2.0)
         return y * 3
 
-    x, y = tensors()
+    x, y = tensors(kernel_device)
     expected = (2 * x + y) * 3
     torch.testing.assert_close(
         torch.compile(function, fullgraph=True, backend=backend)(x, y), expected
     )
 
 
-def test_torchs_own_check_of_an_operator_that_mutates_passes():
-    torch.library.opcheck(axpy_, (*tensors(), 2.0))
+def test_torchs_own_check_of_an_operator_that_mutates_passes(kernel_device):
+    torch.library.opcheck(axpy_, (*tensors(kernel_device), 2.0))
 
 
-def test_a_raw_kernel_in_a_compiled_function_is_launched():
+def test_a_raw_kernel_in_a_compiled_function_is_launched(kernel_device):
     def function(x, y):
         z = x * 2
         launch(z, y, 1.0)
         return y + 1
 
-    x, y = tensors()
+    x, y = tensors(kernel_device)
     expected = 2 * x + y + 1
     torch.testing.assert_close(torch.compile(function, backend="aot_eager")(x, y), expected)
 
 
+@pytest.mark.gpu
 def test_a_first_launch_under_capture_is_refused_and_a_later_one_is_captured():
     kernel = cudademo.kernel(AXPY + "\n// of its own", "axpy<T>", T=cudademo.dtype_of(0))
     x, y = tensors()
@@ -84,9 +85,9 @@ def test_a_first_launch_under_capture_is_refused_and_a_later_one_is_captured():
         assert torch.equal(y, 2 * x + before)
 
 
-def test_a_freed_tensor_is_refused_and_the_next_launch_works():
-    x, y = tensors()
-    freed = torch.ones(1000, device="cuda")
+def test_a_freed_tensor_is_refused_and_the_next_launch_works(kernel_device):
+    x, y = tensors(kernel_device)
+    freed = torch.ones(1000, device=kernel_device)
     freed.untyped_storage().resize_(0)
     with pytest.raises(cudademo.ArgumentError, match="freed"):
         launch(freed, y, 1.0)
@@ -95,6 +96,7 @@ def test_a_freed_tensor_is_refused_and_the_next_launch_works():
     assert torch.equal(y, expected)
 
 
+@pytest.mark.gpu
 def test_the_streams_order_is_kept():
     x, y = torch.zeros(1 << 22, device="cuda"), torch.zeros(1 << 22, device="cuda")
     side = torch.cuda.Stream()
@@ -107,6 +109,7 @@ def test_the_streams_order_is_kept():
     assert y.eq(50).all()
 
 
+@pytest.mark.gpu
 def test_a_fault_of_an_earlier_kernel_is_reported_as_such(tmp_path):
     import child
 

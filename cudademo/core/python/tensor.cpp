@@ -273,6 +273,7 @@ Array Borrower::from_torch(PyObject* object) {
   if (!dtype) throw PythonError();
   array.dtype = dtype_from_torch(dtype.get());
   array.elements = as_integer(call("numel"));
+  refuse_lazy(object, array.dtype);
   const Object on_gpu(PyObject_GetAttrString(object, "is_cuda"));
   if (!on_gpu) throw PythonError();
   array.place = on_gpu.get() == Py_True ? Array::Place::device : Array::Place::host;
@@ -280,7 +281,6 @@ Array Borrower::from_torch(PyObject* object) {
     const Object detached = call("detach");
     return detached ? from_dlpack(detached.get()) : throw PythonError();
   }
-  refuse_lazy(object, array.dtype);
   array.device = static_cast<int>(as_integer(call("get_device")));
   const Object address = call("data_ptr");
   if (!address)
