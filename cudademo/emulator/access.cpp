@@ -162,6 +162,83 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
   }
 }
 
+namespace {
+
+// "thread (3, 0, 0) of block (1, 0, 0) writes at line 7".
+std::string describe_other(const Block& block, const Races::Conflict& conflict) {
+  const Launch& launch = block.launch();
+  const auto triple = [](const std::array<std::uint32_t, 3>& of) {
+    return "(" + std::to_string(of[0]) + ", " + std::to_string(of[1]) + ", " +
+           std::to_string(of[2]) + ")";
+  };
+  const std::uint64_t number = conflict.other.block_plus_one - std::uint64_t{1};
+  const unsigned thread = conflict.other.thread;
+  std::string text = "thread " + triple(block.thread(thread / lanes, thread % lanes)) + " of ";
+  text += number == block.linear_index() ? std::string("the block")
+                                         : "block " + triple(Block::index_of(launch, number));
+  text += conflict.other_wrote ? " writes" : " reads";
+  const ptx::Location& location = launch.program->sites[conflict.other.site];
+  return location.line == 0 ? text : text + " at line " + std::to_string(location.line);
+}
+
+[[noreturn]] void report_race(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
+                              Use use, const Races::Conflict& conflict, const std::string& where,
+                              const std::string& array) {
+  const Block& block = warp.block();
+  const bool within = conflict.other.block_plus_one == block.linear_index() + 1;
+  refuse(warp, lane, kind::race, address, bytes, use,
+         where + ", which " + describe_other(block, conflict) +
+             (within ? ", with no barrier between the two"
+                     : ", with nothing that orders the two blocks"),
+         array);
+}
+
+Touch touch_of(Use use, bool is_strong, bool is_same) {
+  if (is_strong) return Touch::strong;
+  if (use == Use::read) return Touch::read;
+  return is_same ? Touch::same_write : Touch::write;
+}
+
+}  // namespace
+
+void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
+          std::size_t bytes, Use use, bool is_same) {
+  Block& block = warp.block();
+  Races* races = block.races();
+  if (races == nullptr) return;
+  const Access& access = instruction.access;
+  if (access.space == Space::local || access.space == Space::param) return;
+  const bool is_strong = use == Use::atomic || access.order != Order::weak;
+  const Touch touch = touch_of(use, is_strong, is_same);
+  const unsigned thread = warp.index() * lanes + lane;
+  const std::ptrdiff_t offset = block.shared_offset(place);
+  if (offset >= 0) {
+    const auto at = static_cast<std::size_t>(offset);
+    if (is_strong) races->order(warp.index(), at);
+    if (const auto found =
+            races->shared(races->stamp(thread, instruction.site), at, bytes, touch)) {
+      report_race(
+          warp, lane, at, bytes, use, *found,
+          "in shared memory (byte " + std::to_string(at - reserved_shared_bytes) + " of it)",
+          "shared memory");
+    }
+    return;
+  }
+  const auto address = reinterpret_cast<std::uint64_t>(place);
+  const Memory& memory = *block.launch().memory;
+  if (memory.find(address, bytes) == nullptr) return;  // local memory, or a parameter
+  if (is_strong) {
+    races->order_global(warp.index(), address,
+                        {access.order, use == Use::atomic, use != Use::write, use != Use::read,
+                         !access.within_block});
+  }
+  if (const auto found =
+          races->global(races->stamp(thread, instruction.site), address, bytes, touch)) {
+    const std::string label = memory.find(address, bytes)->label;
+    report_race(warp, lane, address, bytes, use, *found, "in " + label, label);
+  }
+}
+
 std::uint64_t address_of(Warp& warp, const Instruction& instruction, std::size_t base,
                          unsigned lane) noexcept {
   const Row at = instruction.rows[base];
@@ -204,40 +281,16 @@ Access access_of(Decoder& d, const ptx::Instruction& w) {
       access.order = Order::release;
     else if (modifier == "acq_rel")
       access.order = Order::acquire_release;
+    else if (modifier == "cta")
+      access.within_block = true;
   }
   const bool outside = access.space == Space::global || access.space == Space::generic;
   if (access.order != Order::weak && outside) d.mark_communication();
+  if (outside) d.mark_access(access.bytes);
   return access;
 }
 
 namespace {
-
-// Notes an access to shared memory. `is_same` says that a write changes nothing: then it may be one
-// of several that write the same.
-void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
-          std::size_t bytes, Use use, bool is_same = false) {
-  Block& block = warp.block();
-  Races* races = block.races();
-  if (races == nullptr) return;
-  const std::ptrdiff_t offset = block.shared_offset(place);
-  if (instruction.access.order != Order::weak) {
-    return races->order(warp.index(), offset < 0 ? 0 : static_cast<std::uint64_t>(offset));
-  }
-  if (offset < 0) return;
-  const auto at = static_cast<std::size_t>(offset);
-  const std::uint32_t thread = warp.index() * lanes + lane;
-  const std::uint32_t other = use == Use::read ? races->read(thread, at, bytes)
-                              : is_same        ? Races::nobody
-                                               : races->write(thread, at, bytes);
-  if (other == Races::nobody) return;
-  const auto [x, y, z] = block.thread(other / lanes, other % lanes);
-  refuse(warp, lane, kind::race, at, bytes, use,
-         "in shared memory (byte " + std::to_string(at - reserved_shared_bytes) +
-             " of it), which thread (" + std::to_string(x) + ", " + std::to_string(y) + ", " +
-             std::to_string(z) + ") of the block " +
-             (use == Use::read ? "writes" : "reads or writes") + " with no barrier between the two",
-         "shared memory");
-}
 
 template <typename Memory, typename Register>
 void load(Warp& warp, const Instruction& instruction, Mask mask) {

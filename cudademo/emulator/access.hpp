@@ -14,6 +14,12 @@ class Warp;
 
 enum class Use : std::uint8_t { read, write, atomic };
 
+// Notes an access, at the host's address that locate() gave. Throws Fault where it races with one
+// before. `is_same` says that a write changes nothing: then it may be one of several that write the
+// same.
+void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
+          std::size_t bytes, Use use, bool is_same = false);
+
 // The host's address of a lane's access. Throws Fault for one that is out of bounds or misaligned,
 // or reads what nobody wrote.
 std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std::uint64_t address,

@@ -25,7 +25,7 @@ Handler updating(F) {
       if (!is_set(mask, lane)) continue;
       const std::uint64_t address = address_of(warp, instruction, 1, lane);
       std::byte* place = locate(warp, instruction, lane, address, sizeof(T), Use::atomic);
-      if (Races* races = warp.block().races()) races->order(warp.index(), address);
+      note(warp, instruction, lane, place, sizeof(T), Use::atomic);
       T old;
       std::memcpy(&old, place, sizeof(T));
       const T made = F{}(old, operand[lane], other[lane]);
@@ -140,9 +140,16 @@ void update(Decoder& d, const ptx::Instruction& w, bool with_result) {
 void atom(Decoder& d, const ptx::Instruction& w) { update(d, w, true); }
 void red(Decoder& d, const ptx::Instruction& w) { update(d, w, false); }
 
-// Memory is sequentially consistent here.
+// Memory is sequentially consistent here; only the race check wants to know.
+template <bool across>
+void fence_all(Warp& warp, const Instruction&, Mask) {
+  if (Races* races = warp.block().races()) races->fence(warp.index(), across);
+}
+
 void fence(Decoder& d, const ptx::Instruction& w) {
-  if (!w.has("cta")) d.mark_communication();
+  const bool across = !w.has("cta");
+  if (across) d.mark_communication();
+  d.emit(across ? fence_all<true> : fence_all<false>, {});
 }
 
 }  // namespace

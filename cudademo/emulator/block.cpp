@@ -28,10 +28,7 @@ void permute(std::vector<T>& items, std::uint64_t seed) {
 }  // namespace
 
 Block::Block(Launch& launch, std::uint64_t linear_index) : launch_(&launch), linear_(linear_index) {
-  const Extent& grid = launch.grid;
-  index_ = {static_cast<std::uint32_t>(linear_index % grid.x),
-            static_cast<std::uint32_t>(linear_index / grid.x % grid.y),
-            static_cast<std::uint32_t>(linear_index / grid.x / grid.y)};
+  index_ = index_of(launch, linear_index);
   dynamic_offset_ = static_cast<std::uint32_t>(
       align_up(reserved_shared_bytes + launch.entry->static_shared_bytes, 16));
   shared_bytes_ = launch.dynamic_shared_bytes != 0
@@ -41,8 +38,8 @@ Block::Block(Launch& launch, std::uint64_t linear_index) : launch_(&launch), lin
   shared_state_.resize(shared_bytes_);
   const auto threads = static_cast<unsigned>(launch.block.count());
   const unsigned count = (threads + lanes - 1) / lanes;
-  if (launch.options.checks && shared_bytes_ > reserved_shared_bytes) {
-    races_.emplace(shared_bytes_, count);
+  if (launch.options.checks) {
+    races_.emplace(linear_index, shared_bytes_, count, launch.shadow, launch.releases);
   }
   warps_.reserve(count);
   for (unsigned i = 0; i < count; ++i) {
@@ -53,6 +50,13 @@ Block::Block(Launch& launch, std::uint64_t linear_index) : launch_(&launch), lin
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   permute(order_, launch.options.seed == 0 ? 0 : launch.options.seed + linear_index + 1);
   finished_.assign(count, false);
+}
+
+std::array<std::uint32_t, 3> Block::index_of(const Launch& launch, std::uint64_t linear) noexcept {
+  const Extent& grid = launch.grid;
+  return {static_cast<std::uint32_t>(linear % grid.x),
+          static_cast<std::uint32_t>(linear / grid.x % grid.y),
+          static_cast<std::uint32_t>(linear / grid.x / grid.y)};
 }
 
 std::array<std::uint32_t, 3> Block::thread(unsigned warp, unsigned lane) const noexcept {
@@ -241,7 +245,16 @@ void run(Launch& launch) {
   std::vector<std::uint64_t> order(launch.grid.count());
   std::iota(order.begin(), order.end(), std::uint64_t{0});
   permute(order, launch.options.seed);
-  if (launch.entry->talks_across_blocks || launch.is_cooperative) return run_in_turn(launch, order);
+  const bool in_turn = launch.entry->talks_across_blocks || launch.is_cooperative;
+  std::optional<Shadow> shadow;
+  std::optional<Releases> releases;
+  if (launch.options.checks) {
+    const auto bytes = static_cast<unsigned>(launch.entry->least_access_bytes);
+    launch.shadow =
+        &shadow.emplace(launch.memory->ranges(), static_cast<unsigned>(std::countr_zero(bytes)));
+    if (in_turn) launch.releases = &releases.emplace();
+  }
+  if (in_turn) return run_in_turn(launch, order);
   const unsigned cores =
       std::max(1u, launch.options.threads != 0 ? launch.options.threads
                                                : std::thread::hardware_concurrency());

@@ -39,6 +39,8 @@ struct Launch {
   std::uint32_t dynamic_shared_bytes = 0;
   std::vector<std::byte> parameters;
   const Memory* memory = nullptr;
+  Shadow* shadow = nullptr;      // null where global memory is not watched for races
+  Releases* releases = nullptr;  // null where blocks run at the same time
   Options options;
   std::uint64_t number = 0;  // of the launch, in the process
   std::atomic<std::uint64_t> executed{0};
@@ -67,6 +69,7 @@ class Block {
   const std::array<std::uint32_t, 3>& index() const noexcept { return index_; }
   std::uint64_t linear_index() const noexcept { return linear_; }
   std::array<std::uint32_t, 3> thread(unsigned warp, unsigned lane) const noexcept;
+  static std::array<std::uint32_t, 3> index_of(const Launch& launch, std::uint64_t linear) noexcept;
 
   std::uint32_t shared_bytes() const noexcept { return shared_bytes_; }
   std::uint32_t dynamic_shared_offset() const noexcept { return dynamic_offset_; }
@@ -74,7 +77,7 @@ class Block {
   // One where the byte was written.
   std::byte* shared_state(std::uint64_t offset) noexcept { return shared_state_.data() + offset; }
 
-  // Null without checks, or without shared memory.
+  // Null without checks.
   Races* races() noexcept { return races_ ? &*races_ : nullptr; }
   // The place of a host's address in shared memory; -1 for another.
   std::ptrdiff_t shared_offset(const std::byte* place) const noexcept {

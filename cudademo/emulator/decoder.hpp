@@ -2,6 +2,7 @@
 // are in the files named after what they compute.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -58,6 +59,9 @@ class Decoder {
   [[noreturn]] void fail(const std::string& what) const;
   void require(std::size_t operands) const;
   void mark_communication() noexcept { made_.talks_across_blocks = true; }
+  void mark_access(std::uint8_t bytes) noexcept {
+    made_.least_access_bytes = std::min(made_.least_access_bytes, bytes);
+  }
 
  private:
   void place_variables();

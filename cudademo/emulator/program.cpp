@@ -58,6 +58,29 @@ void fill(StaticMemory& memory, const ptx::Global& global,
   }
 }
 
+// A function accesses memory as those do that it calls: any that is no kernel.
+void spread_access(Program& program) {
+  std::uint8_t least = 4;
+  for (const auto& function : program.functions) {
+    if (!function->is_entry) least = std::min(least, function->least_access_bytes);
+  }
+  for (const auto& function : program.functions) {
+    function->least_access_bytes = std::min(least, function->least_access_bytes);
+  }
+}
+
+void number_sites(Program& program) {
+  program.sites.emplace_back();
+  for (const auto& function : program.functions) {
+    for (Instruction& instruction : function->code) {
+      if (instruction.written == nullptr) continue;
+      const ptx::Location& location = instruction.written->location;
+      if (program.sites.back() != location) program.sites.push_back(location);
+      instruction.site = static_cast<std::uint32_t>(program.sites.size() - 1);
+    }
+  }
+}
+
 // Whether a function or what it calls talks across blocks.
 void spread_communication(Program& program) {
   for (bool changed = true; changed;) {
@@ -137,6 +160,8 @@ std::unique_ptr<Program> decode(std::string ptx_text) {
     }
   }
   spread_communication(*program);
+  spread_access(*program);
+  number_sites(*program);
   return program;
 }
 

@@ -49,6 +49,7 @@ struct Access {
   bool is_signed = false;
   bool wide_base = true;  // the address register has 64 bits
   Order order = Order::weak;
+  bool within_block = false;  // of .cta scope
 };
 
 struct Instruction {
@@ -62,6 +63,7 @@ struct Instruction {
   std::uint8_t detail = 0;
   std::uint8_t count = 0;  // rows
   Access access;
+  std::uint32_t site = 0;        // of Program::sites
   std::uint32_t target = 0;      // a place in the code
   std::uint32_t reconverge = 0;  // of a branch: where its lanes meet again
   const void* more = nullptr;    // a CallSite, a list of targets, a text
@@ -107,7 +109,8 @@ struct Function {
   std::uint32_t static_shared_bytes = 0;
   std::uint32_t max_threads = 1024;
   std::uint32_t registers = 0;
-  bool talks_across_blocks = false;  // by atomics, fences or volatile accesses
+  bool talks_across_blocks = false;     // by atomics, fences or volatile accesses
+  std::uint8_t least_access_bytes = 4;  // of its accesses to global memory
 };
 
 // A block of bytes that lives as long as the module.
@@ -123,6 +126,7 @@ struct Program {
   ptx::Module source;
   std::vector<std::unique_ptr<Function>> functions;
   std::vector<StaticMemory> statics;
+  std::vector<ptx::Location> sites;  // places in the user's source; the first is unknown
 
   const Function* find(std::string_view name) const noexcept;
 };

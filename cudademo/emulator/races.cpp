@@ -4,85 +4,92 @@
 
 namespace cudademo::emulator {
 
-namespace {
+Races::Races(std::uint64_t block, std::size_t shared_bytes, unsigned warps, Shadow* shadow,
+             Releases* releases)
+    : block_(block), shared_(shared_bytes), shadow_(shadow), releases_(releases), warps_(warps) {}
 
-template <typename Clock>
-void join(Clock& into, const Clock& from) {
-  for (std::size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
+Stamp Races::stamp(std::uint32_t thread, std::uint32_t site) const noexcept {
+  Stamp made;
+  made.block_plus_one = static_cast<std::uint32_t>(block_ + 1);
+  made.epoch = warps_[thread / lanes].epoch;
+  made.thread = thread & 0x3ff;
+  made.site = site < (1u << 22) ? site & 0x3fffff : 0;
+  return made;
 }
 
-}  // namespace
-
-Races::Races(std::size_t bytes, unsigned warps) : cells_(bytes), warps_(warps) {
-  for (WarpClocks& warp : warps_) warp.lane_epochs.fill(1);
-}
-
-Races::Stamp Races::stamp(std::uint32_t thread) const {
-  const WarpClocks& warp = warps_[thread / lanes];
-  return {thread + 1, warp.epoch, warp.lane_epochs[thread % lanes]};
-}
-
-bool Races::is_before(const Stamp& then, std::uint32_t thread) const {
-  if (then.thread_plus_one == 0 || then.thread_plus_one == thread + 1) return true;
-  const std::uint32_t other = then.thread_plus_one - 1;
-  const WarpClocks& warp = warps_[thread / lanes];
-  if (other / lanes == thread / lanes) {
-    return warp.lanes_known[thread % lanes][other % lanes] >= then.lane_epoch;
+bool Races::is_before(const Stamp& then, const Stamp& now) const {
+  if (then.block_plus_one == 0) return true;
+  if (then.block_plus_one != now.block_plus_one) {
+    return releases_ != nullptr && releases_->knows(block_, then);
   }
-  return warp.known[other / lanes] >= then.warp_epoch;
-}
-
-std::uint32_t Races::read(std::uint32_t thread, std::size_t offset, std::size_t bytes) {
-  const Stamp now = stamp(thread);
-  std::uint32_t conflict = nobody;
-  for (std::size_t i = offset; i < offset + bytes; ++i) {
-    Cell& cell = cells_[i];
-    if (!is_before(cell.writer, thread)) conflict = cell.writer.thread_plus_one - 1;
-    // The place of one whose read is over for this thread, else of the older one.
-    const bool first = cell.readers[0].thread_plus_one == now.thread_plus_one ||
-                       is_before(cell.readers[0], thread);
-    if (!first)
-      cell.readers[1] = now;
-    else
-      cell.readers[0] = now;
+  if (then.thread == now.thread) return true;
+  const WarpClocks& warp = warps_[now.thread / lanes];
+  if (then.thread / lanes == now.thread / lanes) {
+    return warp.lanes_known[now.thread % lanes][then.thread % lanes] >= then.epoch;
   }
-  return conflict;
+  return warp.known[then.thread / lanes] >= then.epoch;
 }
 
-std::uint32_t Races::write(std::uint32_t thread, std::size_t offset, std::size_t bytes) {
-  const Stamp now = stamp(thread);
-  std::uint32_t conflict = nobody;
-  for (std::size_t i = offset; i < offset + bytes; ++i) {
-    Cell& cell = cells_[i];
-    for (const Stamp* then : {&cell.writer, &cell.readers[0], &cell.readers[1]}) {
-      if (!is_before(*then, thread)) conflict = then->thread_plus_one - 1;
+std::optional<Races::Conflict> Races::touch_cells(Cell* first, std::size_t count, const Stamp& now,
+                                                  Touch touch) const {
+  std::optional<Conflict> conflict;
+  for (Cell* cell = first; cell != first + count; ++cell) {
+    if (touch != Touch::same_write && !is_before(cell->writer, now)) {
+      conflict = {cell->writer, true};
     }
-    cell.writer = now;
-    cell.readers[0] = cell.readers[1] = {};
+    if (touch == Touch::strong) continue;
+    if (touch == Touch::write) {
+      for (const Stamp& reader : cell->readers) {
+        if (!is_before(reader, now)) conflict = {reader, false};
+      }
+      cell->writer = now;
+      cell->readers[0] = cell->readers[1] = {};
+      continue;
+    }
+    // The place of one that is over for this thread; else two of different blocks are kept, as
+    // every writer is of another block than one of them.
+    const auto is_over = [&](const Stamp& then) { return is_before(then, now); };
+    auto& [one, other] = cell->readers;
+    if (is_over(one))
+      one = now;
+    else if (is_over(other) || one.block_plus_one == other.block_plus_one ||
+             one.block_plus_one != now.block_plus_one)
+      other = now;
   }
   return conflict;
+}
+
+std::optional<Races::Conflict> Races::shared(const Stamp& who, std::size_t offset,
+                                             std::size_t bytes, Touch touch) {
+  return touch_cells(shared_.data() + offset, bytes, who, touch);
+}
+
+std::optional<Races::Conflict> Races::global(const Stamp& who, std::uint64_t address,
+                                             std::size_t bytes, Touch touch) {
+  Cell* first = shadow_ != nullptr ? shadow_->cell(address) : nullptr;
+  if (first == nullptr) return std::nullopt;
+  const Shadow::Lock lock(*shadow_, address);
+  return touch_cells(first, std::max<std::size_t>(bytes >> shadow_->shift(), 1), who, touch);
 }
 
 void Races::meet(unsigned warp, Mask group) {
   WarpClocks& clocks = warps_[warp];
   Clock together{};
   for (unsigned lane = 0; lane < lanes; ++lane) {
-    if ((group >> lane & 1) == 0) continue;
+    if (!is_set(group, lane)) continue;
     join(together, clocks.lanes_known[lane]);
-    together[lane] = std::max(together[lane], clocks.lane_epochs[lane]);
+    together[lane] = clocks.epoch;
   }
   for (unsigned lane = 0; lane < lanes; ++lane) {
-    if ((group >> lane & 1) == 0) continue;
-    clocks.lanes_known[lane] = together;
-    ++clocks.lane_epochs[lane];
+    if (is_set(group, lane)) clocks.lanes_known[lane] = together;
   }
+  ++clocks.epoch;
 }
 
 void Races::arrive(unsigned warp, int barrier) {
   WarpClocks& clocks = warps_[warp];
   Clock& gathered = barriers_[static_cast<std::size_t>(barrier)];
-  join(gathered, clocks.known);
-  gathered[warp] = std::max(gathered[warp], clocks.epoch);
+  join(gathered, visible(warp));
   ++clocks.epoch;
 }
 
@@ -91,14 +98,48 @@ void Races::leave(unsigned warp, int barrier) {
   meet(warp, all_lanes);
 }
 
-void Races::order(unsigned warp, std::uint64_t address) {
+// What a warp has done and knows of its block's others.
+Clock Races::visible(unsigned warp) const {
+  Clock clock = warps_[warp].known;
+  clock[warp] = std::max(clock[warp], warps_[warp].epoch);
+  return clock;
+}
+
+void Races::order_within(unsigned warp, std::uint64_t key) {
   WarpClocks& clocks = warps_[warp];
-  Clock& place = ordered_[address];
+  Clock& place = ordered_[key];
   join(clocks.known, place);
-  join(place, clocks.known);
-  place[warp] = std::max(place[warp], clocks.epoch);
-  ++clocks.epoch;
+  join(place, visible(warp));
   meet(warp, all_lanes);
+}
+
+void Races::order(unsigned warp, std::uint64_t offset) { order_within(warp, offset); }
+
+void Races::order_global(unsigned warp, std::uint64_t address, const Strong& access) {
+  WarpClocks& clocks = warps_[warp];
+  // Atomics that no fence stands before guard nothing, and there may be a great many.
+  const bool releases = access.order >= Order::release;
+  if (!access.is_atomic || access.order != Order::relaxed || clocks.has_fenced ||
+      ordered_.contains(address)) {
+    order_within(warp, address);
+  }
+  if (releases_ == nullptr || !access.across) return;
+  if (access.reads && access.order != Order::release) releases_->acquire(block_, address);
+  if (!access.writes) return;
+  if (releases) {
+    releases_->release(block_, address, visible(warp));
+    ++clocks.epoch;
+  } else if (clocks.fenced) {
+    releases_->release(block_, address, *clocks.fenced);
+  }
+}
+
+void Races::fence(unsigned warp, bool across) {
+  WarpClocks& clocks = warps_[warp];
+  clocks.has_fenced = true;
+  if (!across) return;
+  clocks.fenced = visible(warp);
+  ++clocks.epoch;
 }
 
 }  // namespace cudademo::emulator

@@ -1,62 +1,86 @@
-// Finds pairs of accesses to a block's shared memory that nothing puts in order.
+// Finds pairs of accesses to shared or global memory that nothing puts in order.
 //
-// Each byte remembers its last write and its last two readers, each stamped with the thread and the
-// epochs of its warp and lane. An epoch ends where a thread synchronises; who has synchronised with
-// whom since is what `known` tables tell: vector clocks, as in FastTrack (Flanagan and Freund,
-// 2009), but one clock for a warp between warps, and one for a lane within its warp. Atomics order
-// all that came before them in their warp, so what they guard is not reported.
+// Each granule of memory remembers its last write and its last two readers, each stamped with the
+// thread and the epoch of its warp. An epoch ends where a thread synchronises; who has synchronised
+// with whom since is what `known` tables tell: vector clocks, as in FastTrack (Flanagan and Freund,
+// 2009), but one clock for a warp between warps, and one for a lane within its warp. What one block
+// knows of another is in Releases. Atomics on shared memory order all that came before them in
+// their warp, so what they guard is not reported; on global memory they do so behind a fence.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "program.hpp"
+#include "releases.hpp"
+#include "shadow.hpp"
+#include "stamp.hpp"
 
 namespace cudademo::emulator {
 
+// How an access counts: a write that changes nothing may be one of several that write the same.
+enum class Touch : std::uint8_t { read, write, same_write, strong };
+
 class Races {
  public:
-  Races(std::size_t bytes, unsigned warps);
+  // Without a shadow global memory is not watched; without releases blocks know nothing of one
+  // another.
+  Races(std::uint64_t block, std::size_t shared_bytes, unsigned warps, Shadow* shadow,
+        Releases* releases);
 
-  static constexpr std::uint32_t nobody = 0xffffffff;
-
-  // Notes an access; returns the thread (of the block) that it conflicts with, or nobody.
-  std::uint32_t read(std::uint32_t thread, std::size_t offset, std::size_t bytes);
-  std::uint32_t write(std::uint32_t thread, std::size_t offset, std::size_t bytes);
+  // The access that one conflicts with.
+  struct Conflict {
+    Stamp other;
+    bool other_wrote;
+  };
+  std::optional<Conflict> shared(const Stamp& who, std::size_t offset, std::size_t bytes,
+                                 Touch touch);
+  std::optional<Conflict> global(const Stamp& who, std::uint64_t address, std::size_t bytes,
+                                 Touch touch);
+  // The stamp of a thread's access now, by the instruction of this number.
+  Stamp stamp(std::uint32_t thread, std::uint32_t site) const noexcept;
 
   // Lanes of a warp have met.
   void meet(unsigned warp, Mask group);
   // A warp has come to a barrier of the block, and has left it.
   void arrive(unsigned warp, int barrier);
   void leave(unsigned warp, int barrier);
-  // An atomic or a volatile access, or a fence: of this address, or of any that is not shared.
-  void order(unsigned warp, std::uint64_t address);
+  // A strong access to shared memory: an atomic, a volatile one, an mbarrier's.
+  void order(unsigned warp, std::uint64_t offset);
+  // One to global memory. `across` says that other blocks may see its order, too.
+  struct Strong {
+    Order order = Order::relaxed;
+    bool is_atomic = false;
+    bool reads = true;
+    bool writes = true;
+    bool across = true;
+  };
+  void order_global(unsigned warp, std::uint64_t address, const Strong& access);
+  void fence(unsigned warp, bool across);
 
  private:
-  struct Stamp {
-    std::uint32_t thread_plus_one = 0;
-    std::uint32_t warp_epoch = 0;
-    std::uint32_t lane_epoch = 0;
-  };
-  struct Cell {
-    Stamp writer;
-    Stamp readers[2];
-  };
-  using Clock = std::array<std::uint32_t, 32>;  // of each warp, or of each lane
   struct WarpClocks {
     std::uint32_t epoch = 1;
     Clock known{};  // of other warps
     std::array<Clock, lanes> lanes_known{};
-    Clock lane_epochs{};
+    bool has_fenced = false;
+    std::optional<Clock> fenced;  // what other blocks may know from the next strong write on
   };
 
-  Stamp stamp(std::uint32_t thread) const;
-  bool is_before(const Stamp& then, std::uint32_t thread) const;
+  bool is_before(const Stamp& then, const Stamp& now) const;
+  std::optional<Conflict> touch_cells(Cell* first, std::size_t count, const Stamp& now,
+                                      Touch touch) const;
+  Clock visible(unsigned warp) const;
+  void order_within(unsigned warp, std::uint64_t key);
 
-  std::vector<Cell> cells_;
+  std::uint64_t block_;
+  std::vector<Cell> shared_;
+  Shadow* shadow_;
+  Releases* releases_;
   std::vector<WarpClocks> warps_;
   std::array<Clock, 16> barriers_{};
   std::map<std::uint64_t, Clock> ordered_;
