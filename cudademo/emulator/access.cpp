@@ -210,11 +210,12 @@ void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::
   if (access.space == Space::local || access.space == Space::param) return;
   const bool is_strong = use == Use::atomic || access.order != Order::weak;
   const Touch touch = touch_of(use, is_strong, is_same);
+  Races::Strong strong{access.order, use == Use::atomic, use != Use::write, use != Use::read};
   const unsigned thread = warp.index() * lanes + lane;
   const std::ptrdiff_t offset = block.shared_offset(place);
   if (offset >= 0) {
     const auto at = static_cast<std::size_t>(offset);
-    if (is_strong) races->order(warp.index(), at);
+    if (is_strong) races->order(warp.index(), at, strong);
     if (const auto found =
             races->shared(races->stamp(thread, instruction.site), at, bytes, touch)) {
       report_race(
@@ -227,11 +228,8 @@ void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::
   const auto address = reinterpret_cast<std::uint64_t>(place);
   const Memory& memory = *block.launch().memory;
   if (memory.find(address, bytes) == nullptr) return;  // local memory, or a parameter
-  if (is_strong) {
-    races->order_global(warp.index(), address,
-                        {access.order, use == Use::atomic, use != Use::write, use != Use::read,
-                         !access.within_block});
-  }
+  strong.across = !access.within_block;
+  if (is_strong) races->order(warp.index(), address, strong);
   if (const auto found =
           races->global(races->stamp(thread, instruction.site), address, bytes, touch)) {
     const std::string label = memory.find(address, bytes)->label;

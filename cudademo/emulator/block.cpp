@@ -34,7 +34,8 @@ Block::Block(Launch& launch, std::uint64_t linear_index) : launch_(&launch), lin
   shared_bytes_ = launch.dynamic_shared_bytes != 0
                       ? dynamic_offset_ + launch.dynamic_shared_bytes
                       : reserved_shared_bytes + launch.entry->static_shared_bytes;
-  shared_.resize(shared_bytes_);
+  // What nobody wrote is no number that a kernel would write: a first write is never the same.
+  shared_.resize(shared_bytes_, launch.options.checks ? std::byte{0xcd} : std::byte{0});
   shared_state_.resize(shared_bytes_);
   const auto threads = static_cast<unsigned>(launch.block.count());
   const unsigned count = (threads + lanes - 1) / lanes;

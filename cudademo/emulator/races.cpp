@@ -105,40 +105,36 @@ Clock Races::visible(unsigned warp) const {
   return clock;
 }
 
-void Races::order_within(unsigned warp, std::uint64_t key) {
-  WarpClocks& clocks = warps_[warp];
-  Clock& place = ordered_[key];
-  join(clocks.known, place);
-  join(place, visible(warp));
-  meet(warp, all_lanes);
+void Races::order(unsigned warp, std::uint64_t offset) {
+  order(warp, offset, {.order = Order::acquire_release});
 }
 
-void Races::order(unsigned warp, std::uint64_t offset) { order_within(warp, offset); }
-
-void Races::order_global(unsigned warp, std::uint64_t address, const Strong& access) {
+void Races::order(unsigned warp, std::uint64_t place, const Strong& access) {
   WarpClocks& clocks = warps_[warp];
+  const bool releases = access.order >= Order::release || !access.is_atomic;
   // Atomics that no fence stands before guard nothing, and there may be a great many.
-  const bool releases = access.order >= Order::release;
-  if (!access.is_atomic || access.order != Order::relaxed || clocks.has_fenced ||
-      ordered_.contains(address)) {
-    order_within(warp, address);
+  if (const auto known = ordered_.find(place); known != ordered_.end()) {
+    join(clocks.known, known->second);
   }
+  if (access.writes && (releases || clocks.fenced)) {
+    join(ordered_[place], releases ? visible(warp) : *clocks.fenced);
+  }
+  if (releases || clocks.fenced) meet(warp, all_lanes);
   if (releases_ == nullptr || !access.across) return;
-  if (access.reads && access.order != Order::release) releases_->acquire(block_, address);
+  if (access.reads && access.order != Order::release) releases_->acquire(block_, place);
   if (!access.writes) return;
-  if (releases) {
-    releases_->release(block_, address, visible(warp));
+  if (access.order >= Order::release) {
+    releases_->release(block_, place, visible(warp));
     ++clocks.epoch;
-  } else if (clocks.fenced) {
-    releases_->release(block_, address, *clocks.fenced);
+  } else if (clocks.fenced_across) {
+    releases_->release(block_, place, *clocks.fenced_across);
   }
 }
 
 void Races::fence(unsigned warp, bool across) {
   WarpClocks& clocks = warps_[warp];
-  clocks.has_fenced = true;
-  if (!across) return;
   clocks.fenced = visible(warp);
+  if (across) clocks.fenced_across = clocks.fenced;
   ++clocks.epoch;
 }
 

@@ -4,8 +4,8 @@
 // thread and the epoch of its warp. An epoch ends where a thread synchronises; who has synchronised
 // with whom since is what `known` tables tell: vector clocks, as in FastTrack (Flanagan and Freund,
 // 2009), but one clock for a warp between warps, and one for a lane within its warp. What one block
-// knows of another is in Releases. Atomics on shared memory order all that came before them in
-// their warp, so what they guard is not reported; on global memory they do so behind a fence.
+// knows of another is in Releases. Volatile accesses, and atomics behind a fence, order all that
+// came before them in their warp, so what they guard is not reported.
 #pragma once
 
 #include <array>
@@ -49,17 +49,18 @@ class Races {
   // A warp has come to a barrier of the block, and has left it.
   void arrive(unsigned warp, int barrier);
   void leave(unsigned warp, int barrier);
-  // A strong access to shared memory: an atomic, a volatile one, an mbarrier's.
+  // What acquires and releases all, as an mbarrier does, at a place in shared memory.
   void order(unsigned warp, std::uint64_t offset);
-  // One to global memory. `across` says that other blocks may see its order, too.
+  // A strong access: an atomic or a volatile one. `across` says that other blocks may see its
+  // order.
   struct Strong {
     Order order = Order::relaxed;
     bool is_atomic = false;
     bool reads = true;
     bool writes = true;
-    bool across = true;
+    bool across = false;
   };
-  void order_global(unsigned warp, std::uint64_t address, const Strong& access);
+  void order(unsigned warp, std::uint64_t place, const Strong& access);
   void fence(unsigned warp, bool across);
 
  private:
@@ -67,15 +68,14 @@ class Races {
     std::uint32_t epoch = 1;
     Clock known{};  // of other warps
     std::array<Clock, lanes> lanes_known{};
-    bool has_fenced = false;
-    std::optional<Clock> fenced;  // what other blocks may know from the next strong write on
+    std::optional<Clock> fenced;         // what others may know from the next strong write on
+    std::optional<Clock> fenced_across;  // the same of other blocks
   };
 
   bool is_before(const Stamp& then, const Stamp& now) const;
   std::optional<Conflict> touch_cells(Cell* first, std::size_t count, const Stamp& now,
                                       Touch touch) const;
   Clock visible(unsigned warp) const;
-  void order_within(unsigned warp, std::uint64_t key);
 
   std::uint64_t block_;
   std::vector<Cell> shared_;

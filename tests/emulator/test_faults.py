@@ -20,6 +20,7 @@ class Planted(NamedTuple):
     mended: str
     block: int = 64
     text: str = ""
+    grid: int = 1
 
 
 PLANTED = {
@@ -117,6 +118,106 @@ PLANTED = {
         "x[threadIdx.x] = a[threadIdx.x % 8];",
         text="in local memory that the thread has not written",
     ),
+    "a barrier forgotten between threads that share an array": Planted(
+        "race",
+        "x[threadIdx.x] = threadIdx.x;  // FAULT\nfloat v = x[63 - threadIdx.x];\n"
+        "__syncthreads();\nx[threadIdx.x] = v;",
+        "x[threadIdx.x] = threadIdx.x;\n__syncthreads();\nfloat v = x[63 - threadIdx.x];\n"
+        "__syncthreads();\nx[threadIdx.x] = v;",
+        text="of the block reads at line 4, with no barrier between the two",
+    ),
+    "two blocks that write different numbers to one place": Planted(
+        "race",
+        "x[threadIdx.x] = blockIdx.x + 1;  // FAULT",
+        "x[threadIdx.x] = gridDim.x + 1;",
+        grid=2,
+        text="of block (0, 0, 0) writes at line 3, with nothing that orders the two blocks",
+    ),
+    "a stencil in place": Planted(
+        "race",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "float right = i + 1 < n ? x[i + 1] : 0;\n__syncthreads();\nx[i] += right + 1;  // FAULT",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "float right = threadIdx.x + 1 < blockDim.x ? x[i + 1] : 0;\n__syncthreads();\n"
+        "x[i] += right + 1;",
+        block=32,
+        grid=2,
+        text="of block (0, 0, 0) reads at line 4, with nothing that orders the two blocks",
+    ),
+    "a fence forgotten before the last block takes over": Planted(
+        "race",
+        "__shared__ bool last;\nif (threadIdx.x == 0) {\nx[blockIdx.x] = blockIdx.x;\n"
+        "last = atomicAdd(&x[8], 1.f) == gridDim.x - 1;\n}\n__syncthreads();\n"
+        "if (last && threadIdx.x < gridDim.x) x[16 + threadIdx.x] = x[threadIdx.x];  // FAULT",
+        "__shared__ bool last;\nif (threadIdx.x == 0) {\nx[blockIdx.x] = blockIdx.x;\n"
+        "__threadfence();\nlast = atomicAdd(&x[8], 1.f) == gridDim.x - 1;\n}\n__syncthreads();\n"
+        "if (last && threadIdx.x < gridDim.x) x[16 + threadIdx.x] = x[threadIdx.x];",
+        grid=4,
+        text="writes at line 5, with nothing that orders the two blocks",
+    ),
+    "a barrier forgotten before the block says that it is done": Planted(
+        "race",
+        "__shared__ bool last;\n"
+        "if (threadIdx.x >= 32) x[8 * blockIdx.x + threadIdx.x - 32] = blockIdx.x + 1;\n"
+        "if (threadIdx.x == 0) {\n__threadfence();\n"
+        "last = atomicAdd(&x[48], 1.f) == gridDim.x - 1;\n}\n__syncthreads();\n"
+        "if (last && threadIdx.x < 16) x[16 + threadIdx.x] = x[threadIdx.x];  // FAULT",
+        "__shared__ bool last;\n"
+        "if (threadIdx.x >= 32) x[8 * blockIdx.x + threadIdx.x - 32] = blockIdx.x + 1;\n"
+        "__syncthreads();\n"
+        "if (threadIdx.x == 0) {\n__threadfence();\n"
+        "last = atomicAdd(&x[48], 1.f) == gridDim.x - 1;\n}\n__syncthreads();\n"
+        "if (last && threadIdx.x < 16) x[16 + threadIdx.x] = x[threadIdx.x];",
+        block=40,
+        grid=2,
+        text="of block (0, 0, 0) writes at line 4, with nothing that orders the two blocks",
+    ),
+    "a count that one block clears and all increase": Planted(
+        "race",
+        "if (blockIdx.x == 0 && threadIdx.x == 0) x[0] = 7;\n"
+        "if (threadIdx.x == 0) atomicAdd(x, 1.f);  // FAULT",
+        "if (threadIdx.x == 0) atomicAdd(x, 1.f);",
+        grid=2,
+        text="of block (0, 0, 0) writes at line 3",
+    ),
+    "a count in shared memory that is cleared too late": Planted(
+        "race",
+        "__shared__ int count;\nif (threadIdx.x == 0) count = 0;\n"
+        "atomicAdd(&count, 1);  // FAULT\n__syncthreads();\nx[0] = count;",
+        "__shared__ int count;\nif (threadIdx.x == 0) count = 0;\n__syncthreads();\n"
+        "atomicAdd(&count, 1);\n__syncthreads();\nx[0] = count;",
+        text="writes at line 4",
+    ),
+    "a lock that is let go without a fence": Planted(
+        "race",
+        "if (threadIdx.x == 0) {\nint* lock = reinterpret_cast<int*>(x + 1);\n"
+        "while (atomicCAS(lock, 0, 1) != 0) {}\nx[0] += 1;  // FAULT\natomicExch(lock, 0);\n}",
+        "if (threadIdx.x == 0) {\nint* lock = reinterpret_cast<int*>(x + 1);\n"
+        "while (atomicCAS(lock, 0, 1) != 0) {}\nx[0] += 1;\n__threadfence();\n"
+        "atomicExch(lock, 0);\n}",
+        grid=3,
+        text="with nothing that orders the two blocks",
+    ),
+    "a table that is too short": Planted(
+        "out of bounds",
+        "x[0] = table[n / 16];  // FAULT",
+        "x[0] = table[n / 32];",
+        block=1,
+        text="just past the end of the variable table",
+    ),
+    "a recursion without an end": Planted(
+        "out of bounds",
+        "x[0] = deep(x, n);",
+        "x[0] = deep(x, 3 * n / 4 - 45);",
+        block=1,
+        text="the thread's stack of 512 KB is full",
+    ),
+    "an atomic at no multiple of its size": Planted(
+        "misaligned",
+        "atomicAdd(reinterpret_cast<unsigned long long*>(x + n % 3), 1ull);  // FAULT",
+        "atomicAdd(reinterpret_cast<unsigned long long*>(x + n % 2), 1ull);",
+        text="no multiple of 8",
+    ),
     "a barrier in one branch of a warp": Planted(
         "barrier",
         "if (threadIdx.x % 2 == n % 2)\n  __syncthreads();  // FAULT\nx[0] = 1.f;",
@@ -160,15 +261,24 @@ PLANTED = {
     ),
     "an endless loop": Planted(
         "endless loop",
-        "volatile float* v = x;\nwhile (v[0] == 0.f) {}  // FAULT",
+        "volatile float* v = x;\nwhile (v[0] == 0.f) {}",
         "volatile float* v = x;\nv[0] = 1.f;\nwhile (v[0] == 0.f) {}",
         text="still running",
     ),
 }
 
 
+# In one line, so that the body begins at the third.
+BEFORE = (
+    "__constant__ float table[4] = {1, 2, 3, 4}; "
+    "__device__ __noinline__ float deep(float* x, int n) { volatile float kept[4096]; "
+    "for (int i = 0; i < 4096; ++i) kept[i] = x[i % 64]; "
+    "return n <= 3 ? kept[n] : deep(x, n - 1) + kept[n % 64]; }"
+)
+
+
 def kernel(body: str) -> cudademo.Kernel:
-    text = "#include <cassert>\n__global__ void k(float* x, int n) {\n" + body + "\n}"
+    text = f"{BEFORE}\n__global__ void k(float* x, int n) {{\n{body}\n}}"
     return cudademo.kernel(text, "k")
 
 
@@ -183,19 +293,20 @@ def test_a_planted_fault_is_found_at_its_line(name: str) -> None:
     planted = PLANTED[name]
     limited = cudademo.use_emulator(cudademo._core.emulating(), budget=1 << 20)
     with limited, pytest.raises(EmulatorError) as caught:
-        kernel(planted.faulty)[1, planted.block](torch.zeros(64), 64)
+        kernel(planted.faulty)[planted.grid, planted.block](torch.zeros(64), 64)
     error = caught.value
     assert error.kind == planted.kind
     assert planted.text in str(error)
     assert error.kernel == "k"
-    if planted.kind != "endless loop":  # a loop is of many lines
+    if "FAULT" in planted.faulty:  # not of a loop, or a recursion, which is of many lines
         assert error.line == line_of(planted.faulty)
         assert "FAULT" in str(error)
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_mended_kernel_runs(name: str) -> None:
-    kernel(PLANTED[name].mended)[1, PLANTED[name].block](torch.zeros(64), 64)
+    planted = PLANTED[name]
+    kernel(planted.mended)[planted.grid, planted.block](torch.zeros(64), 64)
 
 
 def test_a_fault_names_block_thread_address_and_size() -> None:
