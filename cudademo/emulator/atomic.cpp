@@ -92,16 +92,19 @@ Handler comparing(std::size_t bytes) {
 
 Handler operation_of(Decoder& d, const ptx::Instruction& w, bool shared) {
   const std::string_view type = last_type(w);
-  const std::size_t bytes = ptx::size_of(type);
-  if (w.has("cas")) return comparing(bytes);
-  if (w.has("exch")) return exchanging(bytes);
-  if (w.has("add")) return adding(type, shared);
+  if (w.has("cas")) return comparing(d.bytes_of(type, {2, 4, 8, 16}));
+  if (w.has("exch")) return exchanging(d.bytes_of(type, {4, 8, 16}));
+  if (w.has("add")) {
+    if (!is_float(type)) d.bytes_of(type, {4, 8});
+    return adding(type, shared);
+  }
   Handler handler = nullptr;
   if (w.has("min")) handler = on_integer(type, [](auto a, auto b, auto) { return std::min(a, b); });
   if (w.has("max")) handler = on_integer(type, [](auto a, auto b, auto) { return std::max(a, b); });
   if (w.has("and")) handler = on_integer(type, [](auto a, auto b, auto) { return a & b; });
   if (w.has("or")) handler = on_integer(type, [](auto a, auto b, auto) { return a | b; });
   if (w.has("xor")) handler = on_integer(type, [](auto a, auto b, auto) { return a ^ b; });
+  if (w.has("inc") || w.has("dec")) d.bytes_of(type, {4});
   if (w.has("inc")) {
     handler = updating<u32>([](u32 a, u32 b, u32) { return a >= b ? 0 : a + 1; });
   }

@@ -25,6 +25,24 @@ void permute(std::vector<T>& items, std::uint64_t seed) {
   for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random() % i]);
 }
 
+// The order of a launch's blocks: as they are numbered, or permuted by a seed.
+class Schedule {
+ public:
+  Schedule(std::uint64_t count, std::uint64_t seed) : count_(count) {
+    if (seed == 0) return;
+    permuted_.resize(count);
+    std::iota(permuted_.begin(), permuted_.end(), std::uint64_t{0});
+    permute(permuted_, seed);
+  }
+
+  std::uint64_t size() const noexcept { return count_; }
+  std::uint64_t operator[](std::uint64_t i) const { return permuted_.empty() ? i : permuted_[i]; }
+
+ private:
+  std::uint64_t count_;
+  std::vector<std::uint64_t> permuted_;
+};
+
 }  // namespace
 
 Block::Block(Launch& launch, std::uint64_t linear_index) : launch_(&launch), linear_(linear_index) {
@@ -67,6 +85,7 @@ std::array<std::uint32_t, 3> Block::thread(unsigned warp, unsigned lane) const n
 }
 
 bool Block::run(std::uint64_t instructions) {
+  const std::uint64_t share = std::clamp(instructions, std::uint64_t{1}, slice);
   std::uint64_t used = 0;
   for (;;) {
     progressed_ = false;
@@ -74,7 +93,7 @@ bool Block::run(std::uint64_t instructions) {
     for (const std::size_t i : order_) {
       if (finished_[i]) continue;
       const std::uint64_t before = warps_[i].executed();
-      const Warp::Outcome outcome = warps_[i].run(slice);
+      const Warp::Outcome outcome = warps_[i].run(share);
       progressed_ =
           progressed_ || outcome != Warp::Outcome::waiting || warps_[i].executed() != before;
       if (outcome == Warp::Outcome::finished) {
@@ -83,7 +102,7 @@ bool Block::run(std::uint64_t instructions) {
       } else {
         all_finished = false;
       }
-      if (outcome == Warp::Outcome::running) used += slice;
+      if (outcome == Warp::Outcome::running) used += share;
     }
     if (all_finished) return true;
     if (!progressed_) report_deadlock();
@@ -174,11 +193,11 @@ namespace {
 
 // Blocks that talk to one another take turns on one thread, so that the same launch gives the same
 // bits each time, and one that waits for another does not wait forever.
-void run_in_turn(Launch& launch, const std::vector<std::uint64_t>& order) {
-  constexpr std::uint64_t turn = std::uint64_t{1} << 22;
+void run_in_turn(Launch& launch, const Schedule& order) {
+  const std::uint64_t turn = std::min(std::uint64_t{1} << 22, launch.options.budget);
   std::deque<std::unique_ptr<Block>> waiting;
-  for (const std::uint64_t index : order) {
-    auto block = std::make_unique<Block>(launch, index);
+  for (std::uint64_t i = 0; i < order.size(); ++i) {
+    auto block = std::make_unique<Block>(launch, order[i]);
     if (!launch.is_cooperative && block->run(turn)) continue;
     waiting.push_back(std::move(block));
   }
@@ -186,9 +205,9 @@ void run_in_turn(Launch& launch, const std::vector<std::uint64_t>& order) {
   while (!waiting.empty()) {
     std::unique_ptr<Block> block = std::move(waiting.front());
     waiting.pop_front();
-    if (block->run(slice)) continue;
+    if (block->run(std::min(slice, turn))) continue;
     waiting.push_back(std::move(block));
-    turns += slice;
+    turns += std::min(slice, turn);
     if (turns > launch.options.budget) {
       Report report;
       report.kind = kind::budget;
@@ -213,14 +232,14 @@ void run_to_the_end(Launch& launch, std::uint64_t index) {
 }
 
 // Of faults in several blocks the one in the earliest is reported, whichever thread was faster.
-void run_at_once(Launch& launch, const std::vector<std::uint64_t>& order, unsigned threads) {
-  std::atomic<std::size_t> next{0};
-  std::atomic<std::size_t> failed{order.size()};
+void run_at_once(Launch& launch, const Schedule& order, unsigned threads) {
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<std::uint64_t> failed{order.size()};
   std::mutex guard;
   std::exception_ptr error;
   const auto work = [&] {
     for (;;) {
-      const std::size_t i = next.fetch_add(1);
+      const std::uint64_t i = next.fetch_add(1);
       if (i >= failed.load()) return;
       try {
         run_to_the_end(launch, order[i]);
@@ -233,19 +252,18 @@ void run_at_once(Launch& launch, const std::vector<std::uint64_t>& order, unsign
       }
     }
   };
-  std::vector<std::thread> helpers;
-  for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
+  {
+    std::vector<std::jthread> helpers;
+    for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
+    work();
+  }
   if (error) std::rethrow_exception(error);
 }
 
 }  // namespace
 
 void run(Launch& launch) {
-  std::vector<std::uint64_t> order(launch.grid.count());
-  std::iota(order.begin(), order.end(), std::uint64_t{0});
-  permute(order, launch.options.seed);
+  const Schedule order(launch.grid.count(), launch.options.seed);
   const bool in_turn = launch.entry->talks_across_blocks || launch.is_cooperative;
   std::optional<Shadow> shadow;
   std::optional<Releases> releases;

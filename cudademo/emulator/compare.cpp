@@ -291,7 +291,7 @@ void set(Decoder& d, const ptx::Instruction& w) {
   const Row low = d.temporary(0);
   const Row high = packed ? d.temporary(0) : no_row;
   compare_into(d, w, low, high);
-  const std::size_t bytes = packed ? 4 : ptx::size_of(to);
+  const std::size_t bytes = packed ? 4 : d.bytes_of(to, {2, 4});
   std::vector<Row> rows{d.result(w.operands[0], bytes), low};
   if (packed) rows.push_back(high);
   d.emit(bytes == 2 ? set_number<u16> : set_number<u32>, rows).immediate = one_of(to, packed);
@@ -312,7 +312,7 @@ void select(Warp& warp, const Instruction& instruction, Mask mask) {
 
 void selp(Decoder& d, const ptx::Instruction& w) {
   d.require(4);
-  const std::size_t bytes = ptx::size_of(last_type(w));
+  const std::size_t bytes = d.bytes_of(last_type(w), {2, 4, 8});
   const bool real = is_float(last_type(w));
   const Row a = d.source(w.operands[1], bytes, real);
   const Row b = d.source(w.operands[2], bytes, real);
@@ -331,7 +331,7 @@ Handler choose_by_sign() {
 void slct(Decoder& d, const ptx::Instruction& w) {
   d.require(4);
   if (w.modifiers.size() < 2) d.fail("two types are needed");
-  const std::size_t bytes = ptx::size_of(w.modifiers[w.modifiers.size() - 2]);
+  const std::size_t bytes = d.bytes_of(w.modifiers[w.modifiers.size() - 2], {2, 4, 8});
   const bool real = last_type(w) == "f32";
   const Row a = d.source(w.operands[1], bytes);
   const Row b = d.source(w.operands[2], bytes);

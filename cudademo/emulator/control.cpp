@@ -242,7 +242,7 @@ void alloca_rule(Decoder& d, const ptx::Instruction& w) {
 template <typename T>
 T argument(Warp& warp, const CallSite& site, std::size_t index, unsigned lane) {
   T value{};
-  if (index >= site.arguments.size()) return value;
+  if (index >= site.arguments.size() || site.arguments[index].bytes < sizeof(T)) return value;
   const Frame& frame = warp.frame();
   std::memcpy(&value,
               frame.parameters.data() + lane * frame.function->parameter_bytes +
@@ -291,8 +291,10 @@ T read_value(Warp& warp, unsigned lane, u64& address) {
 
 template <typename T>
 std::string formatted(const std::string& format, T value) {
-  char text[512];
-  std::snprintf(text, sizeof(text), format.c_str(), value);
+  const int length = std::snprintf(nullptr, 0, format.c_str(), value);
+  std::string text(static_cast<std::size_t>(std::max(length, 0)) + 1, '\0');
+  std::snprintf(text.data(), text.size(), format.c_str(), value);
+  text.pop_back();
   return text;
 }
 
@@ -301,7 +303,11 @@ std::string conversion(Warp& warp, unsigned lane, const std::string& format, std
                        u64& arguments) {
   std::string specification = "%";
   ++at;
+  std::size_t digits = 0;  // of a width or a precision, which may be of four
+  bool too_wide = false;
   while (at < format.size() && std::strchr("-+ #0123456789.", format[at]) != nullptr) {
+    digits = format[at] >= '0' && format[at] <= '9' ? digits + 1 : 0;
+    too_wide = too_wide || digits > 4;
     specification += format[at++];
   }
   std::size_t longs = 0;
@@ -309,7 +315,7 @@ std::string conversion(Warp& warp, unsigned lane, const std::string& format, std
     if (format[at] != 'h') ++longs;
     ++at;
   }
-  if (specification.size() > 32 || at == format.size()) return specification;
+  if (too_wide || specification.size() > 32 || at == format.size()) return specification;
   const char what = format[at++];
   switch (what) {
     case '%':
@@ -362,7 +368,7 @@ void print(Warp& warp, const CallSite& site, Mask mask) {
         text += format[at++];
     }
     std::fwrite(text.data(), 1, text.size(), stdout);
-    if (site.results.empty()) continue;
+    if (site.results.empty() || site.results[0].bytes < sizeof(std::int32_t)) continue;
     const auto count = static_cast<std::int32_t>(text.size());
     Frame& frame = warp.frame();
     std::memcpy(

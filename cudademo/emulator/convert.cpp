@@ -114,12 +114,12 @@ void mov(Decoder& d, const ptx::Instruction& w) {
   const ptx::Operand& to = w.operands[0];
   const ptx::Operand& from = w.operands[1];
   const std::string_view type = last_type(w);
-  const std::size_t bytes = ptx::size_of(type);
   if (type == "pred") {
     const Row a = d.source(from, 0);
     d.emit(copy_predicate, {d.result(to, 0), a});
     return;
   }
+  const std::size_t bytes = d.bytes_of(type, {1, 2, 4, 8, 16});
   const bool packs = from.kind == ptx::Operand::Kind::vector;
   const bool unpacks = to.kind == ptx::Operand::Kind::vector;
   if (packs || unpacks) {

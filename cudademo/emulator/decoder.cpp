@@ -8,6 +8,7 @@
 #include "block.hpp"
 #include "lanes.hpp"
 #include "postdominators.hpp"
+#include "row_guards.hpp"
 
 namespace cudademo::emulator {
 
@@ -133,12 +134,17 @@ Decoder::Decoder(const ptx::Function& source, const std::map<std::string_view, S
                  Function& made, std::uint32_t shared_base)
     : source_(source), symbols_(symbols), made_(made), shared_base_(shared_base) {}
 
-Row Decoder::reserve(std::size_t bytes) {
-  const std::size_t size = bytes == predicate_bytes ? sizeof(Mask) : bytes * lanes;
+// The further components of a vector lie behind the first.
+Row Decoder::reserve(std::size_t bytes, unsigned components) {
+  const std::size_t step =
+      bytes == predicate_bytes ? sizeof(Mask) : align_up(bytes * lanes, row_alignment);
+  const std::size_t size = step * components;
   const std::size_t at =
       align_up(made_.frame_bytes, bytes == predicate_bytes ? sizeof(Mask) : row_alignment);
-  if (at + size > (std::size_t{1} << 30)) fail("a function with too many registers");
-  made_.frame_bytes = static_cast<std::uint32_t>(at + size);
+  if (at + size > (std::size_t{1} << 28)) fail("a function with too many registers");
+  if (gap_bytes != 0) made_.gaps.push_back(static_cast<std::uint32_t>(align_up(at + size, 8)));
+  made_.frame_bytes =
+      static_cast<std::uint32_t>(align_up(at + size, gap_bytes != 0 ? 8 : 1) + gap_bytes);
   return static_cast<Row>(at);
 }
 
@@ -160,10 +166,7 @@ void Decoder::place_variables() {
     };
     switch (variable.space) {
       case ptx::Space::reg: {
-        const std::size_t width = bytes_of_register(variable);
-        rows_[i] = reserve(width);
-        // The further components of a vector lie behind the first.
-        for (int k = 1; k < variable.vector; ++k) reserve(width);
+        rows_[i] = reserve(bytes_of_register(variable), static_cast<unsigned>(variable.vector));
         break;
       }
       case ptx::Space::local:
@@ -247,6 +250,11 @@ void Decoder::place_constants() {
   made_.constants_offset = static_cast<std::uint32_t>(align_up(made_.frame_bytes, row_alignment));
   std::vector<Row> rows;
   for (const Constant& constant : constants_) {
+    if (gap_bytes != 0) {
+      made_.gaps.push_back(made_.constants_offset +
+                           static_cast<std::uint32_t>(made_.constants.size()));
+      made_.constants.resize(made_.constants.size() + gap_bytes);
+    }
     const std::size_t begin = made_.constants.size();
     rows.push_back(static_cast<Row>(made_.constants_offset + begin));
     if (constant.bytes == predicate_bytes) {
@@ -342,6 +350,11 @@ Row Decoder::constant(std::uint64_t bits, std::size_t bytes) {
   return found->second;
 }
 
+std::size_t Decoder::integer_bytes(std::size_t bytes) const {
+  if (bytes != 2 && bytes != 4 && bytes != 8) fail("an operand of the wrong size");
+  return bytes;
+}
+
 Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_float) {
   using Kind = ptx::Operand::Kind;
   const std::size_t wanted = bytes == predicate_bytes ? bytes : lane_bytes(bytes);
@@ -369,7 +382,7 @@ Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_floa
     case Kind::variable: {
       const auto index = static_cast<std::size_t>(operand.index);
       const ptx::Variable& variable = source_.variables[index];
-      if (variable.space != ptx::Space::reg) return address_in(operand, wanted);
+      if (variable.space != ptx::Space::reg) return address_in(operand, integer_bytes(wanted));
       const std::size_t has = bytes_of_register(variable);
       const Row row = row_of(operand);
       if (operand.negated) {
@@ -400,6 +413,7 @@ Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_floa
       if (operand.text == "WARP_SZ") return constant(lanes, bytes);
       const SpecialName* special = special_named(operand.text);
       if (special != nullptr) {
+        integer_bytes(wanted);
         const Row row = temporary(wanted);
         const unsigned axis =
             operand.component == 0 ? 0u : static_cast<unsigned>(operand.component - 'x');
@@ -410,7 +424,7 @@ Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_floa
       if (operand.text.starts_with("%envreg") || operand.text.starts_with("%pm")) {
         return constant(0, bytes);
       }
-      return address_in(operand, wanted);
+      return address_in(operand, integer_bytes(wanted));
     }
     default:
       fail("an operand of a kind that is not taken here");
@@ -541,6 +555,13 @@ void Decoder::fail(const std::string& what) const {
 
 void Decoder::require(std::size_t operands) const {
   if (current_->operands.size() < operands) fail("too few operands");
+}
+
+std::size_t Decoder::bytes_of(std::string_view type,
+                              std::initializer_list<std::size_t> taken) const {
+  const std::size_t bytes = ptx::size_of(type);
+  if (std::find(taken.begin(), taken.end(), bytes) == taken.end()) fail("not for this type");
+  return bytes;
 }
 
 // ---- special registers: what each reads ----

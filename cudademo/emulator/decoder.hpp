@@ -58,6 +58,8 @@ class Decoder {
   // Throws ptx::ParseError naming the instruction.
   [[noreturn]] void fail(const std::string& what) const;
   void require(std::size_t operands) const;
+  // The size of a type that the instruction takes: one of these.
+  std::size_t bytes_of(std::string_view type, std::initializer_list<std::size_t> taken) const;
   void mark_communication() noexcept { made_.talks_across_blocks = true; }
   void mark_access(std::uint8_t bytes) noexcept {
     made_.least_access_bytes = std::min(made_.least_access_bytes, bytes);
@@ -69,8 +71,9 @@ class Decoder {
   void place_constants();
   Row row_of(const ptx::Operand& operand) const;                   // of a register, or a component
   Row address_in(const ptx::Operand& operand, std::size_t bytes);  // the lowest bytes of an address
+  std::size_t integer_bytes(std::size_t bytes) const;  // fails for a predicate, and for 128 bits
   void find_reconvergence();
-  Row reserve(std::size_t bytes);
+  Row reserve(std::size_t bytes, unsigned components = 1);
 
   const ptx::Function& source_;
   const std::map<std::string_view, Symbol>& symbols_;

@@ -10,7 +10,10 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -74,17 +77,17 @@ constexpr ResultName names[] = {
 };
 
 constexpr int max_block_threads = 1024;
-constexpr int shared_opt_in_bytes = 227 * 1024;  // as the larger chips have
+constexpr int shared_opt_in_bytes = static_cast<int>(max_shared_bytes);
 constexpr int shared_default_bytes = 48 * 1024;
 
 struct KernelHandle {
-  const Program* program;
+  std::shared_ptr<const Program> program;
   const Function* function;
   int dynamic_limit;  // bytes of dynamic shared memory that a launch may ask for
 };
 
 struct LibraryHandle {
-  std::unique_ptr<Program> program;
+  std::shared_ptr<const Program> program;
   std::map<std::string, std::unique_ptr<KernelHandle>, std::less<>> kernels;
 };
 
@@ -92,7 +95,8 @@ struct LibraryHandle {
 struct State {
   std::mutex guard;
   std::map<std::uint64_t, std::pair<std::size_t, std::unique_ptr<std::byte[]>>> allocations;
-  std::map<const LibraryHandle*, std::unique_ptr<LibraryHandle>> libraries;
+  std::map<const void*, std::unique_ptr<LibraryHandle>> libraries;
+  std::map<const void*, KernelHandle*> kernels;  // of all libraries, by their own addresses
   CudademoEmulatorOptions options{1, 0, std::uint64_t{1} << 28, 0, 8, 0};
   std::atomic<std::uint64_t> launches{0};
   std::atomic<std::uint64_t> executed{0};
@@ -133,6 +137,21 @@ std::vector<std::byte> pack(const Function& entry, void** parameters) {
   return bytes;
 }
 
+// A copy, since the library may be unloaded meanwhile; empty where the handle is no kernel's.
+std::optional<KernelHandle> kernel_of(const void* handle) {
+  const std::lock_guard lock(state().guard);
+  const auto found = state().kernels.find(handle);
+  if (found == state().kernels.end()) return std::nullopt;
+  return *found->second;
+}
+
+bool has_all(const Function& entry, void** parameters) {
+  if (entry.parameters.empty()) return true;
+  return parameters != nullptr &&
+         std::all_of(parameters, parameters + entry.parameters.size(),
+                     [](const void* parameter) { return parameter != nullptr; });
+}
+
 Memory memory_of(const Program& program) {
   Memory memory;
   for (Range& range : arrays) memory.add(std::move(range));
@@ -153,9 +172,19 @@ Memory memory_of(const Program& program) {
   return memory;
 }
 
-Result launch(const KernelHandle& kernel, const Extent& grid, const Extent& block,
+Result launch(const void* handle, const Extent& grid, const Extent& block,
               std::uint32_t shared_bytes, void** parameters, bool is_cooperative) {
+  const std::optional<KernelHandle> known = kernel_of(handle);
+  if (!known) {
+    arrays.clear();
+    return invalid_handle;
+  }
+  const KernelHandle& kernel = *known;
   const Function& entry = *kernel.function;
+  if (!has_all(entry, parameters)) {
+    arrays.clear();
+    return invalid_value;
+  }
   if (grid.count() == 0 || block.count() == 0 || block.count() > max_block_threads ||
       block.z > 64 || block.count() > entry.max_threads || grid.y > 65535 || grid.z > 65535 ||
       grid.x > 0x7fffffff) {
@@ -168,7 +197,7 @@ Result launch(const KernelHandle& kernel, const Extent& grid, const Extent& bloc
   }
   const Memory memory = memory_of(*kernel.program);
   Launch work;
-  work.program = kernel.program;
+  work.program = kernel.program.get();
   work.entry = &entry;
   work.grid = grid;
   work.block = block;
@@ -190,13 +219,11 @@ Result launch(const KernelHandle& kernel, const Extent& grid, const Extent& bloc
     return result_of(fault.report);
   } catch (const std::bad_alloc&) {
     return out_of_memory;
+  } catch (const std::system_error&) {  // no more threads
+    return out_of_resources;
   }
   state().executed += work.executed;
   return success;
-}
-
-const KernelHandle* as_kernel(const void* handle) {
-  return static_cast<const KernelHandle*>(handle);
 }
 
 int function_attribute(const KernelHandle& kernel, int attribute) {
@@ -228,11 +255,13 @@ using namespace cudademo::emulator;
 EXPORTED Result cuInit(unsigned) { return success; }
 
 EXPORTED Result cuDriverGetVersion(int* version) {
+  if (version == nullptr) return invalid_value;
   *version = 13000;
   return success;
 }
 
 EXPORTED Result cuGetErrorName(Result result, const char** text) {
+  if (text == nullptr) return invalid_value;
   for (const ResultName& known : names) {
     if (known.result != result) continue;
     *text = known.name;
@@ -243,6 +272,7 @@ EXPORTED Result cuGetErrorName(Result result, const char** text) {
 }
 
 EXPORTED Result cuGetErrorString(Result result, const char** text) {
+  if (text == nullptr) return invalid_value;
   for (const ResultName& known : names) {
     if (known.result != result) continue;
     *text = known.text;
@@ -253,18 +283,21 @@ EXPORTED Result cuGetErrorString(Result result, const char** text) {
 }
 
 EXPORTED Result cuDeviceGetCount(int* count) {
+  if (count == nullptr) return invalid_value;
   *count = 1;
   return success;
 }
 
 EXPORTED Result cuDeviceGet(int* device, int ordinal) {
+  if (device == nullptr) return invalid_value;
   if (ordinal != 0) return invalid_device;
   *device = 0;
   return success;
 }
 
 EXPORTED Result cuDeviceGetName(char* name, int length, int device) {
-  if (device != 0 || length <= 0) return invalid_device;
+  if (name == nullptr || length <= 0) return invalid_value;
+  if (device != 0) return invalid_device;
   constexpr char text[] = "cudademo emulator";
   std::strncpy(name, text, static_cast<std::size_t>(length) - 1);
   name[length - 1] = 0;
@@ -272,6 +305,7 @@ EXPORTED Result cuDeviceGetName(char* name, int length, int device) {
 }
 
 EXPORTED Result cuDeviceGetAttribute(int* value, int attribute, int device) {
+  if (value == nullptr) return invalid_value;
   if (device != 0) return invalid_device;
   const CudademoEmulatorOptions options = [] {
     const std::lock_guard lock(state().guard);
@@ -328,6 +362,7 @@ EXPORTED Result cuDeviceGetAttribute(int* value, int attribute, int device) {
 }
 
 EXPORTED Result cuDevicePrimaryCtxRetain(void** context, int device) {
+  if (context == nullptr) return invalid_value;
   if (device != 0) return invalid_device;
   *context = &state().context;
   return success;
@@ -338,6 +373,7 @@ EXPORTED Result cuDevicePrimaryCtxRelease_v2(int device) {
 }
 
 EXPORTED Result cuCtxGetCurrent(void** context) {
+  if (context == nullptr) return invalid_value;
   *context = contexts.empty() ? nullptr : contexts.back();
   return success;
 }
@@ -349,6 +385,7 @@ EXPORTED Result cuCtxSetCurrent(void* context) {
 }
 
 EXPORTED Result cuCtxGetDevice(int* device) {
+  if (device == nullptr) return invalid_value;
   if (contexts.empty()) return invalid_context;
   *device = 0;
   return success;
@@ -370,8 +407,9 @@ EXPORTED Result cuCtxSynchronize() { return success; }
 
 EXPORTED Result cuLibraryLoadData(void** library, const void* image, int*, void**, unsigned, int*,
                                   void**, unsigned) {
+  if (library == nullptr || image == nullptr) return invalid_value;
   const char* text = static_cast<const char*>(image);
-  if (std::memcmp(text, "\177ELF", 4) == 0) return invalid_image;
+  if (std::strncmp(text, "\177ELF", 4) == 0) return invalid_image;
   auto made = std::make_unique<LibraryHandle>();
   try {
     made->program = decode(text);
@@ -388,10 +426,11 @@ EXPORTED Result cuLibraryLoadData(void** library, const void* image, int*, void*
     if (!function->is_entry) continue;
     const int left = shared_default_bytes - static_cast<int>(function->static_shared_bytes);
     made->kernels[function->name] = std::make_unique<KernelHandle>(
-        KernelHandle{made->program.get(), function.get(), std::max(left, 0)});
+        KernelHandle{made->program, function.get(), std::max(left, 0)});
   }
   *library = made.get();
   const std::lock_guard lock(state().guard);
+  for (const auto& [name, kernel] : made->kernels) state().kernels[kernel.get()] = kernel.get();
   const LibraryHandle* key = made.get();
   state().libraries[key] = std::move(made);
   return success;
@@ -399,36 +438,49 @@ EXPORTED Result cuLibraryLoadData(void** library, const void* image, int*, void*
 
 EXPORTED Result cuLibraryUnload(void* library) {
   const std::lock_guard lock(state().guard);
-  return state().libraries.erase(static_cast<LibraryHandle*>(library)) == 1 ? success
-                                                                            : invalid_handle;
+  const auto found = state().libraries.find(library);
+  if (found == state().libraries.end()) return invalid_handle;
+  for (const auto& [name, kernel] : found->second->kernels) state().kernels.erase(kernel.get());
+  state().libraries.erase(found);
+  return success;
 }
 
 EXPORTED Result cuLibraryGetKernel(void** kernel, void* library, const char* name) {
-  const auto& kernels = static_cast<LibraryHandle*>(library)->kernels;
-  const auto found = kernels.find(std::string_view(name));
-  if (found == kernels.end()) return not_found;
+  if (kernel == nullptr || name == nullptr) return invalid_value;
+  const std::lock_guard lock(state().guard);
+  const auto owner = state().libraries.find(library);
+  if (owner == state().libraries.end()) return invalid_handle;
+  const auto found = owner->second->kernels.find(std::string_view(name));
+  if (found == owner->second->kernels.end()) return not_found;
   *kernel = found->second.get();
   return success;
 }
 
 EXPORTED Result cuKernelGetFunction(void** function, void* kernel) {
+  if (function == nullptr) return invalid_value;
+  if (!kernel_of(kernel)) return invalid_handle;
   *function = kernel;
   return success;
 }
 
 EXPORTED Result cuKernelGetAttribute(int* value, int attribute, void* kernel, int) {
-  *value = function_attribute(*as_kernel(kernel), attribute);
+  if (value == nullptr) return invalid_value;
+  const std::optional<KernelHandle> known = kernel_of(kernel);
+  if (!known) return invalid_handle;
+  *value = function_attribute(*known, attribute);
   return success;
 }
 
 EXPORTED Result cuFuncGetAttribute(int* value, int attribute, void* function) {
-  *value = function_attribute(*as_kernel(function), attribute);
-  return success;
+  return cuKernelGetAttribute(value, attribute, function, 0);
 }
 
 EXPORTED Result cuKernelSetAttribute(int attribute, int value, void* kernel, int) {
+  const std::lock_guard lock(state().guard);
+  const auto found = state().kernels.find(kernel);
+  if (found == state().kernels.end()) return invalid_handle;
   if (attribute != 8) return success;
-  auto& handle = *static_cast<KernelHandle*>(kernel);
+  KernelHandle& handle = *found->second;
   const int most = shared_opt_in_bytes - static_cast<int>(handle.function->static_shared_bytes);
   if (value < 0 || value > most) return invalid_value;
   handle.dynamic_limit = value;
@@ -441,20 +493,23 @@ EXPORTED Result cuFuncSetAttribute(void* function, int attribute, int value) {
 
 EXPORTED Result cuKernelGetParamInfo(void* kernel, std::size_t index, std::size_t* offset,
                                      std::size_t* size) {
-  const auto& parameters = as_kernel(kernel)->function->parameters;
-  if (index >= parameters.size()) return invalid_value;
+  const std::optional<KernelHandle> known = kernel_of(kernel);
+  if (!known) return invalid_handle;
+  const auto& parameters = known->function->parameters;
+  if (offset == nullptr || index >= parameters.size()) return invalid_value;
   *offset = parameters[index].offset;
   if (size != nullptr) *size = parameters[index].bytes;
   return success;
 }
 
 EXPORTED Result cuPointerGetAttribute(void* value, int attribute, const void*) {
-  if (attribute != 9) return invalid_value;
+  if (value == nullptr || attribute != 9) return invalid_value;
   *static_cast<int*>(value) = 0;
   return success;
 }
 
 EXPORTED Result cuStreamCreate(void** stream, unsigned) {
+  if (stream == nullptr) return invalid_value;
   *stream = &state().context;
   return success;
 }
@@ -476,6 +531,7 @@ EXPORTED Result cuStreamGetCaptureInfo_v2(void*, int* status, std::uint64_t* id,
 }
 
 EXPORTED Result cuEventCreate(void** event, unsigned) {
+  if (event == nullptr) return invalid_value;
   *event = &state().context;
   return success;
 }
@@ -485,8 +541,10 @@ EXPORTED Result cuEventQuery(void*) { return success; }
 EXPORTED Result cuEventDestroy_v2(void*) { return success; }
 
 EXPORTED Result cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
+  if (address == nullptr) return invalid_value;
   if (bytes == 0) return invalid_value;
   constexpr std::size_t alignment = 256;
+  if (bytes > (std::size_t{1} << 46)) return out_of_memory;
   std::unique_ptr<std::byte[]> storage(new (std::nothrow) std::byte[bytes + alignment]());
   if (!storage) return out_of_memory;
   const auto raw = reinterpret_cast<std::uint64_t>(storage.get());
@@ -502,28 +560,33 @@ EXPORTED Result cuMemFree_v2(std::uint64_t address) {
 }
 
 EXPORTED Result cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
+  if (to == 0 || from == nullptr) return invalid_value;
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return success;
 }
 
 EXPORTED Result cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
+  if (to == nullptr || from == 0) return invalid_value;
   std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return success;
 }
 
 EXPORTED Result cuMemcpyDtoD_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes) {
+  if (to == 0 || from == 0) return invalid_value;
   std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return success;
 }
 
 EXPORTED Result cuMemsetD8_v2(std::uint64_t address, unsigned char value, std::size_t bytes) {
+  if (address == 0) return invalid_value;
   std::memset(reinterpret_cast<void*>(address), value, bytes);
   return success;
 }
 
 EXPORTED Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function,
                                                             int threads, std::size_t) {
-  if (threads <= 0 || threads > max_block_threads || function == nullptr) return invalid_value;
+  if (blocks == nullptr || threads <= 0 || threads > max_block_threads) return invalid_value;
+  if (!kernel_of(function)) return invalid_handle;
   *blocks = std::max(1, 2048 / threads);
   return success;
 }
@@ -531,16 +594,16 @@ EXPORTED Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* f
 EXPORTED Result cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                unsigned block_x, unsigned block_y, unsigned block_z,
                                unsigned shared_bytes, void*, void** parameters, void**) {
-  return launch(*as_kernel(function), {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
-                shared_bytes, parameters, false);
+  return launch(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+                parameters, false);
 }
 
 EXPORTED Result cuLaunchCooperativeKernel(void* function, unsigned grid_x, unsigned grid_y,
                                           unsigned grid_z, unsigned block_x, unsigned block_y,
                                           unsigned block_z, unsigned shared_bytes, void*,
                                           void** parameters) {
-  return launch(*as_kernel(function), {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
-                shared_bytes, parameters, true);
+  return launch(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+                parameters, true);
 }
 
 // ---- the emulator's own ----

@@ -171,7 +171,7 @@ void match(Decoder& d, const ptx::Instruction& w) {
   d.require(3);
   const ptx::Operand& to = w.operands[0];
   const bool pair = to.kind == ptx::Operand::Kind::pair;
-  const std::size_t bytes = ptx::size_of(last_type(w));
+  const std::size_t bytes = d.bytes_of(last_type(w), {4, 8});
   const Row a = d.source(w.operands[1], bytes);
   const Row members = d.source(w.operands[2], 4);
   const Row value = d.result(pair ? to.items[0] : to, 4);

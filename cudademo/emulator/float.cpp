@@ -391,7 +391,7 @@ template <typename T>
 void test(Decoder& d, const ptx::Instruction& w) {
   d.require(2);
   const Row a = d.source(w.operands[1], sizeof(T), true);
-  const std::string_view what = w.modifiers.front();
+  const std::string_view what = w.modifiers.empty() ? "" : w.modifiers.front();
   const auto make = [](auto f) -> Handler {
     using F = decltype(f);
     return [](Warp& warp, const Instruction& instruction, Mask mask) {

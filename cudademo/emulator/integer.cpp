@@ -113,7 +113,7 @@ void carried(Warp& warp, const Instruction& instruction, Mask mask) {
 template <bool invert, bool takes>
 void carry_rule(Decoder& d, const ptx::Instruction& w) {
   const bool gives = w.has("cc");
-  const std::size_t bytes = ptx::size_of(last_type(w));
+  const std::size_t bytes = d.bytes_of(last_type(w), {4, 8});
   if (bytes == 8) {
     three(d, w, gives ? carried<u64, invert, takes, true> : carried<u64, invert, takes, false>, 8);
   } else {
@@ -165,7 +165,7 @@ void mul(Decoder& d, const ptx::Instruction& w) {
   const bool is_signed = is_signed_type(last_type(w));
   if (w.has("wide")) {
     d.require(3);
-    with_integer(last_type(w), [&](auto tag) {
+    const bool found = with_integer(last_type(w), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (sizeof(T) < 8) {
         const Row a = d.source(w.operands[1], sizeof(T));
@@ -178,6 +178,7 @@ void mul(Decoder& d, const ptx::Instruction& w) {
         d.fail("not for this type");
       }
     });
+    if (!found) d.fail("not for this type");
     return;
   }
   if (w.has("hi")) {
@@ -421,7 +422,7 @@ void extreme(Decoder& d, const ptx::Instruction& w) {
 template <typename D, typename F>
 void count_rule(Decoder& d, const ptx::Instruction& w, F) {
   d.require(2);
-  const std::size_t bytes = ptx::size_of(last_type(w));
+  const std::size_t bytes = d.bytes_of(last_type(w), {4, 8});
   const Row a = d.source(w.operands[1], bytes);
   const Row to = d.result(w.operands[0], 4);
   if (bytes == 8)
@@ -452,7 +453,7 @@ u32 find_leading(T value) {
 
 void bfind(Decoder& d, const ptx::Instruction& w) {
   d.require(2);
-  with_integer(last_type(w), [&](auto tag) {
+  const bool found = with_integer(last_type(w), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const Row a = d.source(w.operands[1], sizeof(T));
     const Row to = d.result(w.operands[0], 4);
@@ -460,6 +461,7 @@ void bfind(Decoder& d, const ptx::Instruction& w) {
                              : unary<u32, T>([](T v) { return find_leading<T, false>(v); }),
            {to, a});
   });
+  if (!found) d.fail("not for this type");
 }
 
 // The place of the n-th set bit from a base, upwards or downwards.
@@ -498,7 +500,7 @@ T reversed(T value) {
 }
 
 void brev(Decoder& d, const ptx::Instruction& w) {
-  if (ptx::size_of(last_type(w)) == 8)
+  if (d.bytes_of(last_type(w), {4, 8}) == 8)
     two(d, w, unary<u64, u64>([](u64 v) { return reversed(v); }), 8);
   else
     two(d, w, unary<u32, u32>([](u32 v) { return reversed(v); }), 4);
@@ -534,7 +536,7 @@ T extract(T value, u32 position_operand, u32 length_operand) {
 
 void bfe(Decoder& d, const ptx::Instruction& w) {
   d.require(4);
-  with_integer(last_type(w), [&](auto tag) {
+  const bool found = with_integer(last_type(w), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const Row a = d.source(w.operands[1], sizeof(T));
     const Row b = d.source(w.operands[2], 4);
@@ -542,6 +544,7 @@ void bfe(Decoder& d, const ptx::Instruction& w) {
     d.emit(ternary<T, T, u32, u32>([](T x, u32 y, u32 z) { return extract(x, y, z); }),
            {d.result(w.operands[0], sizeof(T)), a, b, c});
   });
+  if (!found) d.fail("not for this type");
 }
 
 template <typename T>
@@ -566,7 +569,7 @@ void insert(Warp& warp, const Instruction& instruction, Mask mask) {
 
 void bfi(Decoder& d, const ptx::Instruction& w) {
   d.require(5);
-  const std::size_t bytes = ptx::size_of(last_type(w));
+  const std::size_t bytes = d.bytes_of(last_type(w), {4, 8});
   const Row a = d.source(w.operands[1], bytes);
   const Row b = d.source(w.operands[2], bytes);
   const Row c = d.source(w.operands[3], 4);
@@ -851,7 +854,7 @@ void prmt(Decoder& d, const ptx::Instruction& w) {
         const u32* y = row<u32>(warp, instruction.rows[2]);
         const u32* z = row<u32>(warp, instruction.rows[3]);
         u32 values[lanes];
-        const std::string_view mode = instruction.written->modifiers.back();
+        const std::string_view mode = last_type(*instruction.written);
         for (unsigned lane = 0; lane < lanes; ++lane) {
           const u64 both = u64{y[lane]} << 32 | x[lane];
           const u32 chosen = selectors(mode, z[lane]);

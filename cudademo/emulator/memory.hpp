@@ -28,7 +28,11 @@ class Memory {
     // A kernel goes through few arrays, an access after another through the same one.
     if (recent_ < ranges_.size()) {
       const Range& recent = ranges_[recent_];
-      if (address >= recent.begin && address + bytes <= recent.end) return &recent;
+      const std::uint64_t size = recent.end - recent.begin;
+      // An address just below 2^64 has no sum with its bytes.
+      if (address - recent.begin <= size && bytes <= size - (address - recent.begin)) {
+        return &recent;
+      }
     }
     return search(address, bytes);
   }

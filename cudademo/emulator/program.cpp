@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "decoder.hpp"
@@ -13,6 +16,8 @@ namespace cudademo::emulator {
 
 namespace {
 
+constexpr std::size_t max_static_bytes = std::size_t{1} << 33;  // of a module's variables
+
 std::size_t bytes_of(const ptx::Variable& variable) {
   return ptx::size_of(variable.type) * static_cast<std::size_t>(variable.vector) * variable.count;
 }
@@ -20,12 +25,21 @@ std::size_t bytes_of(const ptx::Variable& variable) {
 StaticMemory make_static(const ptx::Variable& variable) {
   StaticMemory made;
   made.bytes = bytes_of(variable);
-  made.storage = std::make_unique<std::byte[]>(made.bytes + variable.align);
+  // Zeros that take no memory until they are written.
+  made.storage.reset(static_cast<std::byte*>(std::calloc(made.bytes + variable.align, 1)));
+  if (!made.storage) throw std::bad_alloc();
   const auto address = reinterpret_cast<std::uintptr_t>(made.storage.get());
   made.data = made.storage.get() + (align_up(address, variable.align) - address);
   made.name = std::string(variable.name);
   made.is_constant = variable.space == ptx::Space::constant;
   return made;
+}
+
+void check_shared(std::uint64_t bytes, std::string_view whose) {
+  if (bytes <= max_shared_bytes) return;
+  throw ptx::ParseError(std::string(whose) + ": " + std::to_string(bytes) +
+                        " bytes of shared memory, where a block has " +
+                        std::to_string(max_shared_bytes));
 }
 
 std::uint64_t bits_of(const ptx::Initial& value, std::string_view type) {
@@ -111,6 +125,7 @@ std::unique_ptr<Program> decode(std::string ptx_text) {
   const ptx::Module& module = program->source;
   std::map<std::string_view, Symbol> symbols;
   std::uint64_t shared = reserved_shared_bytes;
+  std::size_t static_bytes = 0;
   for (const ptx::Global& global : module.globals) {
     const ptx::Variable& variable = global.variable;
     Symbol symbol;
@@ -122,8 +137,11 @@ std::unique_ptr<Program> decode(std::string ptx_text) {
         shared = align_up(shared, variable.align);
         symbol.address = shared;
         shared += bytes_of(variable);
+        check_shared(shared - reserved_shared_bytes, variable.name);
       }
     } else {
+      static_bytes += bytes_of(variable);
+      if (static_bytes > max_static_bytes) throw std::bad_alloc();
       program->statics.push_back(make_static(variable));
       symbol.address = reinterpret_cast<std::uint64_t>(program->statics.back().data);
     }
@@ -156,6 +174,7 @@ std::unique_ptr<Program> decode(std::string ptx_text) {
       Decoder(function, symbols, made, static_cast<std::uint32_t>(base)).run();
       const std::uint64_t top = made.static_shared_bytes;
       made.static_shared_bytes = static_cast<std::uint32_t>(top - reserved_shared_bytes);
+      check_shared(made.static_shared_bytes, made.name);
       if (!entries) base = top;
     }
   }

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -97,6 +98,7 @@ struct Function {
   std::vector<std::unique_ptr<std::vector<std::uint32_t>>> target_lists;
   std::vector<std::unique_ptr<std::string>> texts;
   std::uint32_t frame_bytes = 0;
+  std::vector<std::uint32_t> gaps;  // see row_guards.hpp
   std::uint32_t constants_offset = 0;
   std::vector<std::byte> constants;  // copied there when a frame is made
   std::uint32_t local_bytes = 0;
@@ -115,7 +117,10 @@ struct Function {
 
 // A block of bytes that lives as long as the module.
 struct StaticMemory {
-  std::unique_ptr<std::byte[]> storage;
+  struct Free {
+    void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
+  };
+  std::unique_ptr<std::byte, Free> storage;
   std::byte* data = nullptr;  // aligned
   std::size_t bytes = 0;
   std::string name;
@@ -139,6 +144,8 @@ inline constexpr std::uint64_t param_window = std::uint64_t{3} << 60;
 inline constexpr std::uint64_t code_window = std::uint64_t{4} << 60;
 inline constexpr std::uint64_t window_bytes = std::uint64_t{1} << 32;
 inline constexpr std::uint32_t reserved_shared_bytes = 1024;  // at the start of each block's
+inline constexpr std::uint32_t max_shared_bytes =
+    227 * 1024;  // of a block: as the larger chips have
 
 // Decodes. Throws ptx::ParseError; an instruction that is not there becomes one that raises a Fault
 // when it is reached.

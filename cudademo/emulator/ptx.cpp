@@ -13,9 +13,10 @@ namespace {
 
 using Kind = Token::Kind;
 
-constexpr std::size_t max_variables = std::size_t{1} << 20;  // of a function
-constexpr std::size_t max_bytes = std::size_t{1} << 32;      // of a variable
-constexpr int max_depth = 64;                                // of nesting
+constexpr std::size_t max_variables = std::size_t{1} << 18;  // of a function
+constexpr std::size_t max_module_variables = std::size_t{1} << 22;
+constexpr std::size_t max_bytes = std::size_t{1} << 32;  // of a variable
+constexpr int max_depth = 64;                            // of nesting
 
 constexpr std::pair<std::string_view, Space> spaces[] = {
     {"reg", Space::reg},     {"const", Space::constant}, {"global", Space::global},
@@ -107,6 +108,7 @@ class Parser {
     const auto [dot, error] = std::from_chars(text.data(), text.data() + text.size(), major);
     if (error != std::errc() || dot == text.data() + text.size()) lexer_.fail("no version");
     std::from_chars(dot + 1, text.data() + text.size(), minor);
+    if (major > 99 || minor > 9) lexer_.fail("no version");
     return major * 10 + minor;
   }
 
@@ -385,8 +387,11 @@ class Parser {
   int declare(const Variable& variable, std::size_t count = 0) {
     std::vector<Variable>& all = function_->variables;
     const std::size_t size = std::max<std::size_t>(count, 1);
-    if (size > max_variables || all.size() + size > max_variables)
+    if (size > max_variables || all.size() + size > max_variables ||
+        declared_ + size > max_module_variables) {
       lexer_.fail("too many variables");
+    }
+    declared_ += size;
     const int first = static_cast<int>(all.size());
     scopes_[static_cast<std::size_t>(scope_)].variables[variable.name] = {first, count};
     all.insert(all.end(), size, variable);
@@ -569,7 +574,6 @@ class Parser {
   // ---- operands ----
 
   Operand operand(int depth) {
-    if (depth > max_depth) lexer_.fail("nested too deeply");
     Operand made = simple(depth);
     if (lexer_.accept('|')) {
       Operand pair;
@@ -582,6 +586,7 @@ class Parser {
   }
 
   Operand simple(int depth) {
+    if (depth > max_depth) lexer_.fail("nested too deeply");
     Operand made;
     const Token& next = lexer_.peek();
     if (next.is('[')) return address(depth);
@@ -675,6 +680,7 @@ class Parser {
   Module module_;
   Lexer lexer_;
   Function* function_ = nullptr;
+  std::size_t declared_ = 0;  // variables of all functions
   std::vector<Scope> scopes_;
   int scope_ = 0;
   std::vector<Pending> pending_;

@@ -6,13 +6,15 @@
 #include <utility>
 
 #include "block.hpp"
+#include "row_guards.hpp"
 
 namespace cudademo::emulator {
 
 namespace {
 
 constexpr std::size_t row_alignment = 64;
-constexpr std::size_t max_frames = 4096;  // calls within calls
+constexpr std::size_t max_frames = 4096;                       // calls within calls
+constexpr std::size_t max_frame_bytes = std::size_t{1} << 28;  // of all of a warp's frames
 constexpr std::uint32_t max_local_bytes = 512 * 1024;
 
 // From one frame's parameter memory to another's, lane by lane.
@@ -66,6 +68,11 @@ Frame* Warp::make_frame(const Function& function, Mask mask) {
     if (frames_.size() >= max_frames) {
       fail(kind::invalid, first_lane(mask), "calls are nested more than 4096 deep");
     }
+    const std::size_t parameter_bytes = std::size_t{function.parameter_bytes} * lanes;
+    frame_bytes_ += function.frame_bytes + parameter_bytes;
+    if (frame_bytes_ > max_frame_bytes) {
+      fail(kind::invalid, first_lane(mask), "the warp's registers take more than 256 MB");
+    }
     frames_.push_back(std::make_unique<Frame>());
     frame = frames_.back().get();
     frame->function = &function;
@@ -76,7 +83,8 @@ Frame* Warp::make_frame(const Function& function, Mask mask) {
       std::memcpy(frame->rows + function.constants_offset, function.constants.data(),
                   function.constants.size());
     }
-    frame->parameters.resize(std::size_t{function.parameter_bytes} * lanes);
+    guard_rows(frame->rows, function.gaps);
+    frame->parameters.resize(parameter_bytes);
   }
   for (unsigned lane = 0; lane < lanes; ++lane) {
     frame->local_base[lane] = local_top_[lane];

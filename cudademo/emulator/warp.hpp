@@ -127,6 +127,7 @@ class Warp {
   std::vector<Join> joins_;
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Frame*> free_frames_;
+  std::size_t frame_bytes_ = 0;
   std::array<std::vector<std::byte>, lanes> local_;
   std::array<std::vector<std::byte>, lanes> local_state_;  // one where the byte was written
   std::array<std::uint32_t, lanes> local_top_{};
