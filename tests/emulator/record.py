@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from forms import COUNT, FORMS, Bits, Form, groups, make_module
+from form import COUNT, Bits, Form, groups, make_module
+from forms import FORMS
 
 ANSWERS = Path(__file__).parent / "answers"
 Result = TypeVar("Result")

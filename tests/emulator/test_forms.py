@@ -16,7 +16,8 @@ from cudademo import EmulatorError
 np = pytest.importorskip("numpy")
 
 import record  # noqa: E402
-from forms import COUNT, FORMS, KINDS, PATTERN, Bits, Bound, Form, groups, make_module  # noqa: E402
+from form import COUNT, KINDS, PATTERN, Bits, Bound, Form, groups, make_module  # noqa: E402
+from forms import FORMS  # noqa: E402
 
 ANSWERS = sorted(record.ANSWERS.glob("*.npz"))
 # The bits of the fraction, and the exponent of the smallest normal number.
