@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "block.hpp"
 #include "float.hpp"
@@ -60,12 +61,22 @@ std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::s
   }
   if (block.launch().options.checks) {
     std::byte* state = block.shared_state(offset);
+    const auto any = [=](std::byte is) {
+      return std::find(state, state + bytes, is) != state + bytes;
+    };
+    const auto where = [=](const char* what) {
+      return std::string("in shared memory that ") + what + " (byte " +
+             std::to_string(offset - reserved_shared_bytes) + " of it)";
+    };
+    if (any(byte_awaited)) {
+      refuse(warp, lane, kind::race, offset, bytes, use,
+             where("an asynchronous copy still writes, for which nothing has waited"),
+             "shared memory");
+    }
     if (use == Use::write) {
-      std::memset(state, 1, bytes);
-    } else if (std::any_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; })) {
-      refuse(warp, lane, kind::uninitialised, offset, bytes, use,
-             "in shared memory that no thread has written (byte " +
-                 std::to_string(offset - reserved_shared_bytes) + " of it)",
+      std::memset(state, static_cast<int>(byte_written), bytes);
+    } else if (any(byte_unwritten)) {
+      refuse(warp, lane, kind::uninitialised, offset, bytes, use, where("no thread has written"),
              "shared memory");
     }
   }
@@ -286,6 +297,50 @@ Access access_of(Decoder& d, const ptx::Instruction& w) {
   if (access.order != Order::weak && outside) d.mark_communication();
   if (outside) d.mark_access(access.bytes);
   return access;
+}
+
+Space space_of(const ptx::Instruction& w) {
+  for (const std::string_view modifier : w.modifiers) {
+    const std::string_view space = modifier.substr(0, modifier.find(':'));
+    if (space == "shared") return Space::shared;
+    if (space == "global") return Space::global;
+  }
+  return Space::generic;
+}
+
+std::uint64_t shared_place(const Warp& warp, unsigned lane, std::uint64_t address) {
+  if (address - shared_window < window_bytes) return address - shared_window;
+  Report report = warp.report(kind::out_of_bounds, lane);
+  report.what = "an access at " + hexadecimal(address) + ", which is not in shared memory";
+  report.address = address;
+  throw Fault(std::move(report));
+}
+
+std::vector<ptx::Operand> items_of(const ptx::Operand& operand) {
+  return operand.kind == ptx::Operand::Kind::vector ? operand.items : std::vector{operand};
+}
+
+Row generic_address(Decoder& d, const ptx::Operand& operand, Space space) {
+  if (operand.kind != ptx::Operand::Kind::address || operand.items.size() != 1) {
+    d.fail("an address in brackets is needed");
+  }
+  bool wide = true;
+  const Row base = d.address(operand.items.front(), wide);
+  const Row row_of_addresses = d.temporary(8);
+  Instruction& made = d.emit(
+      [](Warp& warp, const Instruction& instruction, Mask mask) {
+        const u64 window = instruction.access.space == Space::shared ? shared_window : 0;
+        u64 addresses[lanes];
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+          addresses[lane] = window + address_of(warp, instruction, 1, lane);
+        }
+        put(warp, instruction.rows[0], addresses, mask);
+      },
+      {row_of_addresses, base});
+  made.access.space = space;
+  made.access.wide_base = wide;
+  made.immediate = operand.offset;
+  return row_of_addresses;
 }
 
 namespace {

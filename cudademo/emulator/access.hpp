@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "program.hpp"
 #include "ptx.hpp"
@@ -31,5 +32,17 @@ Access access_of(Decoder& decoder, const ptx::Instruction& written);
 // A lane's address: the base's row is rows[base].
 std::uint64_t address_of(Warp& warp, const Instruction& instruction, std::size_t base,
                          unsigned lane) noexcept;
+
+// A row of 64-bit generic addresses, of an operand in brackets in this space.
+Row generic_address(Decoder& decoder, const ptx::Operand& operand, ptx::Space space);
+
+// The place in shared memory of a generic address. Throws Fault for an address elsewhere.
+std::uint64_t shared_place(const Warp& warp, unsigned lane, std::uint64_t address);
+
+// The items of a vector, or a single operand.
+std::vector<ptx::Operand> items_of(const ptx::Operand& operand);
+
+// The space that the modifiers name; generic where they name none.
+ptx::Space space_of(const ptx::Instruction& written);
 
 }  // namespace cudademo::emulator

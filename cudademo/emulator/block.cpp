@@ -15,8 +15,6 @@ namespace cudademo::emulator {
 
 namespace {
 
-constexpr std::uint64_t slice = 16384;  // instructions of a warp, before another has its turn
-
 template <typename T>
 void permute(std::vector<T>& items, std::uint64_t seed) {
   if (seed == 0) return;

@@ -9,12 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "async_copies.hpp"
+#include "mbarriers.hpp"
 #include "memory.hpp"
 #include "program.hpp"
 #include "races.hpp"
 #include "warp.hpp"
 
 namespace cudademo::emulator {
+
+// Instructions of a warp, before another has its turn.
+inline constexpr std::uint64_t slice = 16384;
 
 struct Extent {
   std::uint32_t x = 1;
@@ -47,6 +52,11 @@ struct Launch {
   bool is_cooperative = false;  // all blocks run at the same time
 };
 
+// What is known of a byte of shared memory.
+inline constexpr std::byte byte_unwritten{0};
+inline constexpr std::byte byte_written{1};
+inline constexpr std::byte byte_awaited{2};  // the target of an asynchronous copy
+
 struct Barrier {
   std::uint32_t arrived = 0;   // threads
   std::uint32_t expected = 0;  // 0 for all of the block
@@ -74,7 +84,7 @@ class Block {
   std::uint32_t shared_bytes() const noexcept { return shared_bytes_; }
   std::uint32_t dynamic_shared_offset() const noexcept { return dynamic_offset_; }
   std::byte* shared(std::uint64_t offset) noexcept { return shared_.data() + offset; }
-  // One where the byte was written.
+  // Whether a byte was written, or will be: see `byte_unwritten`.
   std::byte* shared_state(std::uint64_t offset) noexcept { return shared_state_.data() + offset; }
 
   // Null without checks.
@@ -84,6 +94,9 @@ class Block {
     const std::ptrdiff_t offset = place - shared_.data();
     return offset >= 0 && offset < static_cast<std::ptrdiff_t>(shared_.size()) ? offset : -1;
   }
+
+  AsyncCopies& copies() noexcept { return copies_; }
+  Mbarriers& mbarriers() noexcept { return mbarriers_; }
 
   // ---- barriers ----
 
@@ -116,6 +129,8 @@ class Block {
   std::vector<std::byte> shared_;
   std::vector<std::byte> shared_state_;
   std::optional<Races> races_;
+  AsyncCopies copies_;
+  Mbarriers mbarriers_;
   std::array<Barrier, 16> barriers_{};
   std::array<Reduction, 16> reductions_{};
   std::vector<Warp> warps_;

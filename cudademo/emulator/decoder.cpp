@@ -200,6 +200,9 @@ void Decoder::run() {
     add_atomic_rules(all);
     add_control_rules(all);
     add_warp_rules(all);
+    add_matrix_rules(all);
+    add_copy_rules(all);
+    add_mbarrier_rules(all);
     return all;
   }();
   made_.name = std::string(source_.name);

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "program.hpp"
@@ -54,6 +56,13 @@ class Decoder {
   CallSite& call_site();
   std::vector<std::uint32_t>& target_list();
   std::uint32_t end() const noexcept;
+  // Keeps what an instruction's `more` points to as long as the function.
+  template <typename T>
+  const T* keep(T detail) {
+    auto kept = std::make_shared<const T>(std::move(detail));
+    made_.details.push_back(kept);
+    return kept.get();
+  }
 
   // Throws ptx::ParseError naming the instruction.
   [[noreturn]] void fail(const std::string& what) const;
@@ -111,5 +120,8 @@ void add_memory_rules(Rules& rules);
 void add_atomic_rules(Rules& rules);
 void add_control_rules(Rules& rules);
 void add_warp_rules(Rules& rules);
+void add_matrix_rules(Rules& rules);
+void add_copy_rules(Rules& rules);
+void add_mbarrier_rules(Rules& rules);
 
 }  // namespace cudademo::emulator

@@ -97,6 +97,7 @@ struct Function {
   std::vector<std::unique_ptr<CallSite>> calls;
   std::vector<std::unique_ptr<std::vector<std::uint32_t>>> target_lists;
   std::vector<std::unique_ptr<std::string>> texts;
+  std::vector<std::shared_ptr<const void>> details;  // of instructions that need many
   std::uint32_t frame_bytes = 0;
   std::vector<std::uint32_t> gaps;  // see row_guards.hpp
   std::uint32_t constants_offset = 0;

@@ -1,6 +1,7 @@
 #include "ptx.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <utility>
@@ -318,6 +319,8 @@ class Parser {
     pending_.clear();
     pending_lists_.clear();
     location_ = {};
+    own_file_ = 0;
+    callers_.clear();
     made.is_entry = is_entry;
     made.is_extern = is_extern;
     if (!is_entry && lexer_.accept('(')) parameters(made.results);
@@ -439,26 +442,37 @@ class Parser {
   }
 
   // .loc 1 20 3, function_name $L__info_string0, inlined_at 1 9 5
+  //
+  // What a header's function does is the line's of the function's own file that called it: the line
+  // of the place that it is inlined at comes before.
   void loc() {
     const auto number = [this](const char* what) {
       return static_cast<int>(lexer_.expect(Kind::integer, what).bits & 0x7fffffff);
     };
-    location_.file = number("a file's number");
-    location_.line = number("a line");
-    location_.column = number("a column");
+    const auto location = [&] {
+      const int file = number("a file's number");
+      const int line = number("a line");
+      return Location{file, line, number("a column")};
+    };
+    const Location here = location();
+    Location caller = here;
     while (lexer_.accept(',')) {
       const std::string_view word = lexer_.expect(Kind::name, "function_name or inlined_at").text;
       if (word == "function_name") {
         lexer_.expect(Kind::name, "a label");
         if (lexer_.accept('+')) constant();
       } else if (word == "inlined_at") {
-        number("a file's number");
-        number("a line");
-        number("a column");
+        caller = location();
       } else {
         lexer_.fail("expected function_name or inlined_at");
       }
     }
+    if (own_file_ == 0) own_file_ = here.file;
+    location_ = here;
+    if (here.file == own_file_ || caller == here) return;
+    const auto known = callers_.find({caller.file, caller.line, caller.column});
+    location_ = known != callers_.end() ? known->second : caller;
+    callers_[{here.file, here.line, here.column}] = location_;
   }
 
   // A label, or an instruction with its guard.
@@ -686,6 +700,8 @@ class Parser {
   std::vector<Pending> pending_;
   std::vector<PendingList> pending_lists_;
   Location location_;
+  int own_file_ = 0;                                // of the function
+  std::map<std::array<int, 3>, Location> callers_;  // of what is inlined from another file
 };
 
 }  // namespace

@@ -105,10 +105,6 @@ Clock Races::visible(unsigned warp) const {
   return clock;
 }
 
-void Races::order(unsigned warp, std::uint64_t offset) {
-  order(warp, offset, {.order = Order::acquire_release});
-}
-
 void Races::order(unsigned warp, std::uint64_t place, const Strong& access) {
   WarpClocks& clocks = warps_[warp];
   const bool releases = access.order >= Order::release || !access.is_atomic;
@@ -136,6 +132,24 @@ void Races::fence(unsigned warp, bool across) {
   clocks.fenced = visible(warp);
   if (across) clocks.fenced_across = clocks.fenced;
   ++clocks.epoch;
+}
+
+void Races::release(unsigned warp, std::uint64_t mbarrier) {
+  WarpClocks& clocks = warps_[warp];
+  Clock& gathered = mbarriers_[mbarrier].gathered;
+  join(gathered, visible(warp));
+  ++clocks.epoch;
+}
+
+void Races::complete(std::uint64_t mbarrier) {
+  Phases& phases = mbarriers_[mbarrier];
+  join(phases.complete, phases.gathered);
+  phases.gathered = {};
+}
+
+void Races::acquire(unsigned warp, std::uint64_t mbarrier) {
+  join(warps_[warp].known, mbarriers_[mbarrier].complete);
+  meet(warp, all_lanes);
 }
 
 }  // namespace cudademo::emulator

@@ -49,8 +49,6 @@ class Races {
   // A warp has come to a barrier of the block, and has left it.
   void arrive(unsigned warp, int barrier);
   void leave(unsigned warp, int barrier);
-  // What acquires and releases all, as an mbarrier does, at a place in shared memory.
-  void order(unsigned warp, std::uint64_t offset);
   // A strong access: an atomic or a volatile one. `across` says that other blocks may see its
   // order.
   struct Strong {
@@ -62,6 +60,10 @@ class Races {
   };
   void order(unsigned warp, std::uint64_t place, const Strong& access);
   void fence(unsigned warp, bool across);
+  // A warp arrives at the mbarrier of this place; the last has; a warp has seen that.
+  void release(unsigned warp, std::uint64_t mbarrier);
+  void complete(std::uint64_t mbarrier);
+  void acquire(unsigned warp, std::uint64_t mbarrier);
 
  private:
   struct WarpClocks {
@@ -84,6 +86,11 @@ class Races {
   std::vector<WarpClocks> warps_;
   std::array<Clock, 16> barriers_{};
   std::map<std::uint64_t, Clock> ordered_;
+  struct Phases {
+    Clock gathered{};
+    Clock complete{};
+  };
+  std::map<std::uint64_t, Phases> mbarriers_;
 };
 
 }  // namespace cudademo::emulator
