@@ -138,7 +138,7 @@ void arrive(Warp& warp, const Instruction& instruction, Mask mask) {
     if ((how & completes) != 0) mbarrier.expect(-static_cast<std::int32_t>(counts[lane]));
     if ((how & arrives) != 0) {
       const u32 count = (how & expects) != 0 ? 1 : counts[lane];
-      if ((how & no_complete) != 0 && count >= mbarrier.state().pending) {
+      if ((how & no_complete) != 0 && count == mbarrier.state().pending) {
         warp.fail(kind::barrier, lane, "an arrival with .noComplete that completes the phase");
       }
       mbarrier.arrive(count, (how & drops) != 0);
