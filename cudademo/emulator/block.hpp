@@ -50,6 +50,9 @@ struct Launch {
   std::uint64_t number = 0;  // of the launch, in the process
   std::atomic<std::uint64_t> executed{0};
   bool is_cooperative = false;  // all blocks run at the same time
+  // Where the grid of cooperative_groups keeps its barrier; 0 where not all blocks run at once, for
+  // which grid.sync() looks.
+  std::uint64_t grid_workspace = 0;
 };
 
 // What is known of a byte of shared memory.

@@ -73,6 +73,8 @@ enum class Special : std::uint8_t {
   clock_hi,
   dynamic_shared_bytes,
   total_shared_bytes,
+  grid_workspace,
+  grid_workspace_hi,
   reserved_shared,
 };
 
@@ -106,6 +108,8 @@ constexpr SpecialName specials[] = {
     {"%dynamic_smem_size", Special::dynamic_shared_bytes},
     {"%total_smem_size", Special::total_shared_bytes},
     {"%aggr_smem_size", Special::total_shared_bytes},
+    {"%envreg1", Special::grid_workspace_hi},
+    {"%envreg2", Special::grid_workspace},
     {"%reserved_smem_offset_begin", Special::zero},
     {"%reserved_smem_offset_end", Special::reserved_shared},
     {"%reserved_smem_offset_cap", Special::reserved_shared},
@@ -617,6 +621,10 @@ T special_value(Warp& warp, Special which, unsigned axis, unsigned lane) {
       return static_cast<T>(launch.dynamic_shared_bytes);
     case Special::total_shared_bytes:
       return static_cast<T>(warp.block().shared_bytes());
+    case Special::grid_workspace:
+      return static_cast<T>(launch.grid_workspace);
+    case Special::grid_workspace_hi:
+      return static_cast<T>(launch.grid_workspace >> 32);
     case Special::reserved_shared:
       return static_cast<T>(reserved_shared_bytes);
   }

@@ -79,6 +79,7 @@ constexpr ResultName names[] = {
 constexpr int max_block_threads = 1024;
 constexpr int shared_opt_in_bytes = static_cast<int>(max_shared_bytes);
 constexpr int shared_default_bytes = 48 * 1024;
+constexpr std::size_t grid_workspace_bytes = 64;  // more than cooperative_groups uses
 
 struct KernelHandle {
   std::shared_ptr<const Program> program;
@@ -195,8 +196,15 @@ Result launch(const void* handle, const Extent& grid, const Extent& block,
     arrays.clear();
     return invalid_value;
   }
-  const Memory memory = memory_of(*kernel.program);
+  Memory memory = memory_of(*kernel.program);
+  alignas(16) std::byte workspace[grid_workspace_bytes]{};
   Launch work;
+  if (is_cooperative) {
+    work.grid_workspace = reinterpret_cast<std::uint64_t>(workspace);
+    memory.add({work.grid_workspace, work.grid_workspace + sizeof(workspace),
+                "the barrier of the grid", true, false});
+    memory.finish();
+  }
   work.program = kernel.program.get();
   work.entry = &entry;
   work.grid = grid;
