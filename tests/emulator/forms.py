@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from form import BLOCK, CPP, GLOBAL, KINDS, ONE, PREDICATES, SHARED, TWO, Bound, Form, plain
+from matrix_forms import matrix_forms
 
 # The table. What is refused by ptxas is not in it: see `record.py --compile`.
 
@@ -727,6 +728,7 @@ def _table() -> Iterator[Form]:
         _atomics,
         _memory,
         _video,
+        matrix_forms,
     ):
         yield from family()
 
