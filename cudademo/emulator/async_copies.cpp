@@ -64,7 +64,9 @@ void AsyncCopies::finish_first(Block& block, std::uint32_t thread, std::uint64_t
 void AsyncCopies::note_writes(Block& block, std::uint32_t thread) {
   Races* races = block.races();
   if (races == nullptr || queues_.empty()) return;
-  for (const AsyncCopy& copy : queues_[thread].under_way) races->write(thread, copy.to, copy.bytes);
+  for (const AsyncCopy& copy : queues_[thread].under_way) {
+    races->shared(races->stamp(thread, 0), copy.to, copy.bytes, Touch::write);
+  }
 }
 
 }  // namespace cudademo::emulator

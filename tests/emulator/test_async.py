@@ -357,7 +357,7 @@ PLANTED = {
         'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::  // FAULT\n'
         '"r"((unsigned)__cvta_generic_to_shared(s)), "l"(x + 1));',
         'if (i == 0) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::\n'
-        '"r"((unsigned)__cvta_generic_to_shared(s)), "l"(x));',
+        '"r"((unsigned)__cvta_generic_to_shared(s)), "l"(x + 128));',
     ),
     "a barrier that never completes": Planted(
         "deadlock", "at which 1 of 65 arrivals are missing", BARRIER,
