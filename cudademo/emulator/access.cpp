@@ -73,6 +73,10 @@ std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::s
              where("an asynchronous copy still writes, for which nothing has waited"),
              "shared memory");
     }
+    if (use != Use::read && any(byte_held)) {
+      refuse(warp, lane, kind::race, offset, bytes, use,
+             where("a bulk copy still reads, for which nothing has waited"), "shared memory");
+    }
     if (use == Use::write) {
       std::memset(state, static_cast<int>(byte_written), bytes);
     } else if (any(byte_unwritten)) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "async_copies.hpp"
+#include "bulk_stores.hpp"
 #include "mbarriers.hpp"
 #include "memory.hpp"
 #include "program.hpp"
@@ -59,6 +60,7 @@ struct Launch {
 inline constexpr std::byte byte_unwritten{0};
 inline constexpr std::byte byte_written{1};
 inline constexpr std::byte byte_awaited{2};  // the target of an asynchronous copy
+inline constexpr std::byte byte_held{3};     // written, and the source of a bulk copy
 
 struct Barrier {
   std::uint32_t arrived = 0;   // threads
@@ -100,6 +102,7 @@ class Block {
 
   AsyncCopies& copies() noexcept { return copies_; }
   Mbarriers& mbarriers() noexcept { return mbarriers_; }
+  BulkStores& bulk_stores() noexcept { return bulk_stores_; }
 
   // ---- barriers ----
 
@@ -134,6 +137,7 @@ class Block {
   std::optional<Races> races_;
   AsyncCopies copies_;
   Mbarriers mbarriers_;
+  BulkStores bulk_stores_;
   std::array<Barrier, 16> barriers_{};
   std::array<Reduction, 16> reductions_{};
   std::vector<Warp> warps_;

@@ -1,4 +1,6 @@
 // cp.async: copies from global to shared memory behind a thread's back, and the waits for them.
+#include "copy.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -12,39 +14,41 @@
 
 namespace cudademo::emulator {
 
+u32 thread_of(const Warp& warp, unsigned lane) noexcept { return warp.index() * lanes + lane; }
+
+const std::byte* source_of(Warp& warp, const Instruction& instruction, unsigned lane, u64 address,
+                           u32 bytes, u32 alignment) {
+  Instruction read = instruction;
+  read.access.space = ptx::Space::generic;
+  if (address % alignment != 0) locate(warp, read, lane, address, alignment, Use::read);
+  const std::byte* first = nullptr;
+  // Not every count is a power of two, as an access is.
+  for (u32 at = 0; at < bytes;) {
+    const u32 piece = std::min(std::bit_floor(bytes - at), alignment);
+    const std::byte* place = locate(warp, read, lane, address + at, piece, Use::read);
+    note(warp, read, lane, place, piece, Use::read);
+    if (at == 0) first = place;
+    at += piece;
+  }
+  return first;
+}
+
+std::byte* target_of(Warp& warp, const Instruction& instruction, unsigned lane, u64 address,
+                     u32 bytes, u32 alignment) {
+  Instruction write = instruction;
+  write.access.space = ptx::Space::generic;
+  std::byte* first = nullptr;
+  for (u32 at = 0; at < bytes; at += alignment) {
+    std::byte* place = locate(warp, write, lane, address + at, alignment, Use::write);
+    note(warp, write, lane, place, alignment, Use::write);
+    if (at == 0) first = place;
+  }
+  return first;
+}
+
 namespace {
 
 using ptx::Space;
-
-u32 thread_of(const Warp& warp, unsigned lane) { return warp.index() * lanes + lane; }
-
-// The host's address of what a copy reads.
-const std::byte* source_of(Warp& warp, const Instruction& instruction, unsigned lane, u64 address,
-                           u32 source_bytes, u32 alignment) {
-  Instruction read = instruction;
-  read.access.space = Space::global;
-  if (address % alignment != 0) locate(warp, read, lane, address, alignment, Use::read);
-  // Not every count is a power of two, as an access is.
-  for (u32 at = 0; at < source_bytes;) {
-    const u32 left = std::bit_floor(source_bytes - at);
-    const u32 piece = std::min(left, alignment);
-    const std::byte* place = locate(warp, read, lane, address + at, piece, Use::read);
-    note(warp, read, lane, place, piece, Use::read);
-    at += piece;
-  }
-  return reinterpret_cast<const std::byte*>(address);
-}
-
-AsyncCopy copy_of(Warp& warp, const Instruction& instruction, unsigned lane, u64 to, u64 from,
-                  u32 bytes, u32 source_bytes, u32 alignment) {
-  AsyncCopy copy{nullptr, to - shared_window, bytes, source_bytes};
-  copy.from = source_of(warp, instruction, lane, from, source_bytes, alignment);
-  for (u32 at = 0; at < bytes; at += alignment) {
-    std::byte* place = locate(warp, instruction, lane, copy.to + at, alignment, Use::write);
-    note(warp, instruction, lane, place, alignment, Use::write);
-  }
-  return copy;
-}
 
 // rows: the target, the source, the bytes to read or none, and whether to read none or none.
 void copy(Warp& warp, const Instruction& instruction, Mask mask) {
@@ -63,9 +67,10 @@ void copy(Warp& warp, const Instruction& instruction, Mask mask) {
                 "a cp.async of " + std::to_string(bytes) + " bytes that reads " +
                     std::to_string(source_bytes));
     }
-    warp.block().copies().issue(
-        warp.block(), thread_of(warp, lane),
-        copy_of(warp, instruction, lane, to[lane], from[lane], bytes, source_bytes, bytes));
+    AsyncCopy made{nullptr, shared_place(warp, lane, to[lane]), bytes, source_bytes};
+    made.from = source_of(warp, instruction, lane, from[lane], source_bytes, bytes);
+    target_of(warp, instruction, lane, to[lane], bytes, bytes);
+    warp.block().copies().issue(warp.block(), thread_of(warp, lane), made);
   }
 }
 
@@ -124,8 +129,7 @@ void copy_rule(Decoder& d, const ptx::Instruction& w) {
 }
 
 void cp(Decoder& d, const ptx::Instruction& w) {
-  if (!w.has("async") || w.has("reduce") || w.has("bulk"))
-    d.fail("this instruction is not emulated");
+  if (w.has("bulk")) return bulk_copy(d, w);
   if (w.has("commit_group")) {
     d.emit(for_each_thread(
                [](Block& block, u32 thread, const Instruction&) { block.copies().commit(thread); }),

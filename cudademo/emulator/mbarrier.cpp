@@ -40,6 +40,7 @@ void Mbarrier::release() const {
 }
 
 void Mbarrier::arrive(u32 count, bool drops) {
+  if (count > state_.pending) look_for_moved();
   if (count == 0 || count > state_.pending) {
     warp_->fail(kind::barrier, lane_,
                 std::to_string(count) + " arrivals at an mbarrier that waits for " +
@@ -62,7 +63,14 @@ void Mbarrier::settle() {
   std::memcpy(place_, &bits, sizeof(bits));
 }
 
-bool Mbarrier::has_completed(bool phase) const {
+// Bulk copies come as late as they may, so that who does not wait for them is found.
+void Mbarrier::look_for_moved() {
+  const u32 bytes = warp_->block().mbarriers().take_moved(offset_);
+  if (bytes != 0) expect(-static_cast<std::int32_t>(bytes));
+}
+
+bool Mbarrier::has_completed(bool phase) {
+  look_for_moved();
   if (state_.phase == phase) return false;
   if (Races* races = warp_->block().races()) races->acquire(warp_->index(), offset_);
   return true;

@@ -27,12 +27,13 @@ class Mbarrier {
   // Throws Fault for more arrivals than the phase waits for.
   void arrive(std::uint32_t count, bool drops);
   // Whether the phase of this parity is over; the warp then knows what was before the arrivals.
-  bool has_completed(bool phase) const;
+  bool has_completed(bool phase);
   // Throws Fault where there have been too many such waits of the warp for one phase.
   void wait_in_vain();
 
  private:
   void settle();
+  void look_for_moved();
   std::string where() const;
 
   Warp* warp_;

@@ -33,7 +33,14 @@ void Mbarriers::attach(std::uint64_t offset, std::uint32_t thread, std::uint64_t
 }
 
 void Mbarriers::attach(std::uint64_t offset, const AsyncCopy& copy) {
-  phases_[offset].copies.push_back(copy);
+  Phase& phase = phases_[offset];
+  phase.copies.push_back(copy);
+  phase.moved += copy.bytes;
+}
+
+std::uint32_t Mbarriers::take_moved(std::uint64_t offset) {
+  const auto found = phases_.find(offset);
+  return found == phases_.end() ? 0 : std::exchange(found->second.moved, 0);
 }
 
 void Mbarriers::complete(Block& block, std::uint64_t offset) {

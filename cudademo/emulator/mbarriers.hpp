@@ -34,7 +34,9 @@ class Mbarriers {
  public:
   // An mbarrier's phase finishes what the thread has issued with cp.async until now.
   void attach(std::uint64_t offset, std::uint32_t thread, std::uint64_t issued);
+  // The same for a bulk copy, whose bytes count as moved only once somebody looks.
   void attach(std::uint64_t offset, const AsyncCopy& copy);
+  std::uint32_t take_moved(std::uint64_t offset);
 
   // All have arrived: the copies are finished.
   void complete(Block& block, std::uint64_t offset);
@@ -46,6 +48,7 @@ class Mbarriers {
   struct Phase {
     std::vector<std::pair<std::uint32_t, std::uint64_t>> threads;
     std::vector<AsyncCopy> copies;
+    std::uint32_t moved = 0;               // bytes
     std::array<std::uint32_t, 32> vain{};  // by warp
   };
 

@@ -400,6 +400,100 @@ PLANTED = {
     ),
 }  # fmt: skip
 
+BULK = """
+__device__ unsigned place(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ bool is_over(unsigned long long* bar, int parity) {
+  unsigned over;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+               "selp.b32 %0, 1, 0, p; }" : "=r"(over) : "r"(place(bar)), "r"(parity) : "memory");
+  return over;
+}
+__device__ void load(void* to, const void* from, int bytes, unsigned long long* bar) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+               "[%0], [%1], %2, [%3];"
+               :: "r"(place(to)), "l"(from), "r"(bytes), "r"(place(bar)) : "memory");
+}
+__device__ void expect(unsigned long long* bar, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
+               :: "r"(place(bar)), "r"(bytes) : "memory");
+}
+__device__ void store(void* to, const void* from, int bytes) {
+  asm volatile("fence.proxy.async.shared::cta;\\n"
+               "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\\n"
+               "cp.async.bulk.commit_group;"
+               :: "l"(to), "r"(place(from)), "r"(bytes) : "memory");
+}
+__device__ void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+__global__ void k(float* x) {
+  __shared__ alignas(16) float s[2][64];
+  __shared__ unsigned long long bar;
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(place(&bar)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  @
+}"""
+BULK_LOOP = """
+  for (int i = 0; i < 4; ++i) {
+    if (threadIdx.x == 0) {
+      expect(&bar, 256);
+      load(s[0], x + 64 * i, 128, &bar);
+      load(s[0] + 32, x + 64 * i + 32, 128, &bar);
+    }
+    while (!is_over(&bar, i % 2)) {}
+    s[1][threadIdx.x] = 2 * s[0][63 - threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      store(x + 64 * i, s[1], 256);
+      wait_for_stores();
+    }
+    __syncthreads();
+  }"""
+LOAD = "if (threadIdx.x == 0) {\nexpect(&bar, 256);\nload(s[0], x, 256, &bar);\n}\n"
+WAIT = "while (!is_over(&bar, 0)) {}\n"
+STORE = "s[0][threadIdx.x] = 1;\n__syncthreads();\nif (threadIdx.x == 0) {\nstore(x, s[0], 256);\n"
+
+
+def test_bulk_copies_come_and_go() -> None:
+    found = run(Planted("", "", BULK, "", "", 64, (9, 0)), BULK_LOOP)
+    wanted = 2 * torch.arange(256, dtype=torch.float32).view(4, 64).flip(1).flatten()
+    assert torch.equal(found, wanted)
+
+
+BULK_PLANTED = {
+    "a bulk copy that is not waited for": (
+        "race", "an asynchronous copy still writes",
+        f"{LOAD}__syncthreads();\nx[threadIdx.x + 64] = s[0][threadIdx.x];  // FAULT",
+        f"{LOAD}__syncthreads();\n{WAIT}x[threadIdx.x + 64] = s[0][threadIdx.x];",
+    ),
+    "a bulk copy of more than is expected": (
+        "deadlock", "0 of 1 arrivals and -16 bytes are missing",
+        LOAD.replace("bar, 256", "bar, 240") + WAIT, LOAD + WAIT,
+    ),
+    "a bulk copy past the end": (
+        "out of bounds", "past the end of argument 0",
+        "if (threadIdx.x == 0) load(s[0], x + 196, 256, &bar);", LOAD + WAIT,
+    ),
+    "a bulk copy of an odd size": (
+        "misaligned", "a bulk copy of 40 bytes",
+        "if (threadIdx.x == 0) load(s[0], x, 40, &bar);", LOAD + WAIT,
+    ),
+    "a source that changes while a bulk copy reads it": (
+        "race", "a bulk copy still reads, for which nothing has waited",
+        f"{STORE}}}\n__syncthreads();\ns[0][threadIdx.x] = 2;  // FAULT",
+        f"{STORE}wait_for_stores();\n}}\n__syncthreads();\ns[0][threadIdx.x] = 2;",
+    ),
+}  # fmt: skip
+# Where the fault is in a function of the source's own.
+BULK_MARKS = {"deadlock": 'p, [%1], %2; "', "out of bounds": 'bytes "', "misaligned": 'bytes "'}
+for _name, (_kind, _text, _faulty, _mended) in BULK_PLANTED.items():
+    _mark = BULK_MARKS.get(_kind, "\0")
+    _source = BULK.replace(_mark, _mark + "  // FAULT")
+    PLANTED[_name] = Planted(_kind, _text, _source, _faulty, _mended, 64, (9, 0))
+
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_found_at_its_line(name: str) -> None:
