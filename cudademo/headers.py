@@ -87,9 +87,9 @@ def hint(name: str, toolkit_dirs: Callable[[], list[Path]]) -> str:
         what = "pip install nvidia-cuda-cccl, " + wheels.format("cccl")
     elif top.startswith("curand"):
         what = "pip install nvidia-curand, or nvidia-curand-cu12 for CUDA 12"
-    elif top in ("crt", "cooperative_groups") or top.startswith(
-        ("cuda", "cooperative_", "mma", "sm_")
-    ):
+    elif top == "crt":  # <mma.h> needs it
+        what = "pip install nvidia-cuda-crt, or nvidia-cuda-nvcc-cu12 for CUDA 12"
+    elif top == "cooperative_groups" or top.startswith(("cuda", "cooperative_", "mma", "sm_")):
         what = "pip install nvidia-cuda-runtime, " + wheels.format("runtime")
     elif top in _HOST_ONLY:
         return (

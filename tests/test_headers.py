@@ -74,6 +74,7 @@ def test_standard_headers_compile_together():
 @pytest.mark.parametrize(
     ("name", "wheel"),
     [("cub/cub.cuh", "nvidia-cuda-cccl"), ("cuda_fp16.h", "nvidia-cuda-runtime"),
+     ("crt/mma.h", "nvidia-cuda-crt"),
      ("curand_kernel.h", "nvidia-curand"), ("vector", "host"), ("mine.cuh", "include_dirs=")],
 )  # fmt: skip
 def test_a_missing_header_names_what_brings_it(name, wheel):

@@ -45,6 +45,26 @@ std::string operation(Use use, std::size_t bytes) {
   throw Fault(std::move(report));
 }
 
+// Of bytes of shared memory that are not all written and at rest: may they be used so? A write
+// makes them written.
+void check_state(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes, Use use) {
+  std::byte* state = warp.block().shared_state(offset);
+  const auto refuse_if = [&](std::byte is, const char* kind, const char* what) {
+    if (std::find(state, state + bytes, is) == state + bytes) return;
+    refuse(warp, lane, kind, offset, bytes, use,
+           std::string("in shared memory that ") + what + " (byte " +
+               std::to_string(offset - reserved_shared_bytes) + " of it)",
+           "shared memory");
+  };
+  refuse_if(byte_awaited, kind::race,
+            "an asynchronous copy still writes, for which nothing has waited");
+  if (use != Use::read) {
+    refuse_if(byte_held, kind::race, "a bulk copy still reads, for which nothing has waited");
+  }
+  if (use != Use::write) refuse_if(byte_unwritten, kind::uninitialised, "no thread has written");
+  if (use == Use::write) std::memset(state, static_cast<int>(byte_written), bytes);
+}
+
 std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
                          Use use) {
   Block& block = warp.block();
@@ -60,28 +80,9 @@ std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::s
     refuse(warp, lane, kind::out_of_bounds, offset, bytes, use, where, "shared memory");
   }
   if (block.launch().options.checks) {
-    std::byte* state = block.shared_state(offset);
-    const auto any = [=](std::byte is) {
-      return std::find(state, state + bytes, is) != state + bytes;
-    };
-    const auto where = [=](const char* what) {
-      return std::string("in shared memory that ") + what + " (byte " +
-             std::to_string(offset - reserved_shared_bytes) + " of it)";
-    };
-    if (any(byte_awaited)) {
-      refuse(warp, lane, kind::race, offset, bytes, use,
-             where("an asynchronous copy still writes, for which nothing has waited"),
-             "shared memory");
-    }
-    if (use != Use::read && any(byte_held)) {
-      refuse(warp, lane, kind::race, offset, bytes, use,
-             where("a bulk copy still reads, for which nothing has waited"), "shared memory");
-    }
-    if (use == Use::write) {
-      std::memset(state, static_cast<int>(byte_written), bytes);
-    } else if (any(byte_unwritten)) {
-      refuse(warp, lane, kind::uninitialised, offset, bytes, use, where("no thread has written"),
-             "shared memory");
+    const std::byte* state = block.shared_state(offset);
+    if (std::any_of(state, state + bytes, [](std::byte is) { return is != byte_written; })) {
+      check_state(warp, lane, offset, bytes, use);
     }
   }
   return block.shared(offset);
