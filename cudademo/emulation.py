@@ -26,8 +26,9 @@ class use_emulator:  # noqa: N801, as torch.set_grad_enabled
 
     Args:
         on: False puts the operators back to torch's own.
-        checks: also find races on shared memory, reads of memory that nobody wrote, and barriers
-            that not all threads come to. Bounds and alignment are always checked.
+        checks: also find races on shared and global memory (of arrays up to some 450 MB in all),
+            reads of memory that nobody wrote, and barriers that not all threads come to. Bounds
+            and alignment are always checked.
         seed: permutes the order of blocks and warps, to find what depends on it; 0 leaves it.
         capability: the compute capability that kernels are compiled for.
         budget: instructions of a block, after which it counts as an endless loop.
