@@ -247,10 +247,12 @@ void move_tile(Decoder& d, const ptx::Instruction& w, bool loads) {
     rows.push_back(loads ? d.result(item, bytes) : d.source(item, bytes));
   }
   if (rows.size() > 8) d.fail("a fragment of more than 8 registers");
+  const Handler handler = tile_handler(d, bits_of(element), loads);
+  d.mark_access(static_cast<std::uint8_t>(bits_of(element) / 8));
   const Row base = generic_address(d, w.operands[loads ? 1 : 0], space_of(w));
   rows.push_back(base);
   rows.push_back(w.operands.size() > 2 ? d.source(w.operands[2], 4) : no_row);
-  d.emit(tile_handler(d, bits_of(element), loads), rows).more = d.keep(tile);
+  d.emit(handler, rows).more = d.keep(tile);
 }
 
 void wmma(Decoder& d, const ptx::Instruction& w) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "access.hpp"
@@ -24,6 +25,9 @@ struct Operand {
   Element element = Element::f16;
   unsigned registers = 0;
   std::size_t first = 0;  // among the instruction's rows
+  // Where the elements of each lane's registers stand in the whole matrix, row by row: those of a
+  // register side by side, lane after lane, register after register.
+  std::vector<u16> places;
 
   unsigned bits() const noexcept { return bits_of(element); }
   // Elements of a register.
@@ -90,33 +94,40 @@ std::size_t place_of(const Product& product, Part part, const Operand& operand, 
   return std::size_t{at.row} * columns + at.column;
 }
 
-template <typename F>
-void for_each_element(const Product& product, Part part, const Operand& operand, F use) {
+void find_places(const Product& product, Part part, Operand& operand) {
   for (unsigned r = 0; r < operand.registers; ++r) {
     for (unsigned lane = 0; lane < lanes; ++lane) {
       for (unsigned i = 0; i < operand.each(); ++i) {
-        use(lane, r, i, place_of(product, part, operand, lane, r, i));
+        operand.places.push_back(static_cast<u16>(place_of(product, part, operand, lane, r, i)));
       }
     }
   }
 }
 
-template <typename T, typename Decode>
-void unpack(Warp& warp, const Instruction& instruction, Part part, const Operand& operand, T* to,
-            Decode decoded) {
-  const auto& product = *static_cast<const Product*>(instruction.more);
-  const unsigned bits = operand.bits();
-  for_each_element(product, part, operand,
-                   [&](unsigned lane, unsigned r, unsigned i, std::size_t at) {
-                     const Row from = instruction.rows[operand.first + r];
-                     to[at] = bits == 64 ? decoded(row<u64>(warp, from)[lane])
-                                         : decoded(u64{row<u32>(warp, from)[lane] >> (i * bits)});
-                   });
+template <typename F>
+void for_each_element(const Operand& operand, F use) {
+  const u16* at = operand.places.data();
+  const unsigned each = operand.each();
+  for (unsigned r = 0; r < operand.registers; ++r) {
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      for (unsigned i = 0; i < each; ++i) use(lane, r, i, *at++);
+    }
+  }
 }
 
-void unpack_floats(Warp& warp, const Instruction& instruction, Part part, const Operand& operand,
-                   double* to) {
-  const auto with = [&](auto decoded) { unpack(warp, instruction, part, operand, to, decoded); };
+template <typename T, typename Decode>
+void unpack(Warp& warp, const Instruction& instruction, const Operand& operand, T* to,
+            Decode decoded) {
+  const unsigned bits = operand.bits();
+  for_each_element(operand, [&](unsigned lane, unsigned r, unsigned i, u16 at) {
+    const Row from = instruction.rows[operand.first + r];
+    to[at] = bits == 64 ? decoded(row<u64>(warp, from)[lane])
+                        : decoded(u64{row<u32>(warp, from)[lane] >> (i * bits)});
+  });
+}
+
+void unpack_floats(Warp& warp, const Instruction& instruction, const Operand& operand, double* to) {
+  const auto with = [&](auto decoded) { unpack(warp, instruction, operand, to, decoded); };
   switch (operand.element) {
     case Element::f16:
       return with([](u64 bits) { return double{float_from_f16(static_cast<u16>(bits))}; });
@@ -135,9 +146,9 @@ void unpack_floats(Warp& warp, const Instruction& instruction, Part part, const 
   }
 }
 
-void unpack_integers(Warp& warp, const Instruction& instruction, Part part, const Operand& operand,
+void unpack_integers(Warp& warp, const Instruction& instruction, const Operand& operand,
                      std::int64_t* to) {
-  const auto with = [&](auto decoded) { unpack(warp, instruction, part, operand, to, decoded); };
+  const auto with = [&](auto decoded) { unpack(warp, instruction, operand, to, decoded); };
   switch (operand.element) {
     case Element::signed8:
       return with([](u64 bits) { return std::int64_t{static_cast<std::int8_t>(bits)}; });
@@ -172,7 +183,7 @@ void accumulate(const Product& product, const T* a, const T* b, T* c, F sum) {
 void pack_floats(Warp& warp, const Instruction& instruction, const Product& product,
                  const double* values) {
   const Operand& d = product.d;
-  for_each_element(product, Part::c, d, [&](unsigned lane, unsigned r, unsigned i, std::size_t at) {
+  for_each_element(d, [&](unsigned lane, unsigned r, unsigned i, u16 at) {
     const Row to = instruction.rows[d.first + r];
     if (d.element == Element::f64) {
       row<double>(warp, to)[lane] = values[at];
@@ -191,9 +202,9 @@ void multiply_floats(Warp& warp, const Instruction& instruction, Mask mask) {
     double a[most_elements];
     double b[most_elements];
     double c[most_elements];
-    unpack_floats(warp, instruction, Part::a, product.a, a);
-    unpack_floats(warp, instruction, Part::b, product.b, b);
-    unpack_floats(warp, instruction, Part::c, product.c, c);
+    unpack_floats(warp, instruction, product.a, a);
+    unpack_floats(warp, instruction, product.b, b);
+    unpack_floats(warp, instruction, product.c, c);
     if (product.d.element == Element::f64) {
       accumulate(product, a, b, c, [rounding = product.rounding](double x, double y, double sum) {
         return fma(x, y, sum, rounding);
@@ -211,20 +222,19 @@ void multiply_integers(Warp& warp, const Instruction& instruction, Mask mask) {
     std::int64_t a[most_elements];
     std::int64_t b[most_elements];
     std::int64_t c[most_elements];
-    unpack_integers(warp, instruction, Part::a, product.a, a);
-    unpack_integers(warp, instruction, Part::b, product.b, b);
-    unpack_integers(warp, instruction, Part::c, product.c, c);
+    unpack_integers(warp, instruction, product.a, a);
+    unpack_integers(warp, instruction, product.b, b);
+    unpack_integers(warp, instruction, product.c, c);
     accumulate(product, a, b, c,
                [](std::int64_t x, std::int64_t y, std::int64_t sum) { return sum + x * y; });
     using Limits = std::numeric_limits<std::int32_t>;
-    for_each_element(
-        product, Part::c, product.d, [&](unsigned lane, unsigned r, unsigned, std::size_t at) {
-          std::int64_t value = c[at];
-          if (product.saturates) {
-            value = std::clamp<std::int64_t>(value, Limits::min(), Limits::max());
-          }
-          row<u32>(warp, instruction.rows[product.d.first + r])[lane] = static_cast<u32>(value);
-        });
+    for_each_element(product.d, [&](unsigned lane, unsigned r, unsigned, u16 at) {
+      std::int64_t value = c[at];
+      if (product.saturates) {
+        value = std::clamp<std::int64_t>(value, Limits::min(), Limits::max());
+      }
+      row<u32>(warp, instruction.rows[product.d.first + r])[lane] = static_cast<u32>(value);
+    });
   });
 }
 
@@ -299,12 +309,14 @@ void multiply(Decoder& d, const ptx::Instruction& w, bool is_wmma) {
     if (product.count(part) > most_elements || !has_room(product, part, operand)) {
       d.fail("a fragment of another size");
     }
+    find_places(product, part, operand);
   };
   place(product.d, 0);
   place(product.a, 1);
   place(product.b, 2);
   place(product.c, 3);
-  d.emit(is_integer(types[1]) ? multiply_integers : multiply_floats, rows).more = d.keep(product);
+  d.emit(is_integer(types[1]) ? multiply_integers : multiply_floats, rows).more =
+      d.keep(std::move(product));
 }
 
 }  // namespace
