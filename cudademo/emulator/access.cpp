@@ -180,30 +180,25 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
 
 namespace {
 
-// "thread (3, 0, 0) of block (1, 0, 0) writes at line 7".
-std::string describe_other(const Block& block, const Races::Conflict& conflict) {
+// The other is named as "thread (3, 0, 0) of block (1, 0, 0) writes at line 7".
+[[noreturn]] void report_race(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
+                              Use use, const Races::Conflict& conflict, const std::string& where,
+                              const std::string& array) {
+  const Block& block = warp.block();
   const Launch& launch = block.launch();
   const auto triple = [](const std::array<std::uint32_t, 3>& of) {
     return "(" + std::to_string(of[0]) + ", " + std::to_string(of[1]) + ", " +
            std::to_string(of[2]) + ")";
   };
   const std::uint64_t number = conflict.other.block_plus_one - std::uint64_t{1};
+  const bool within = number == block.linear_index();
   const unsigned thread = conflict.other.thread;
-  std::string text = "thread " + triple(block.thread(thread / lanes, thread % lanes)) + " of ";
-  text += number == block.linear_index() ? std::string("the block")
-                                         : "block " + triple(Block::index_of(launch, number));
-  text += conflict.other_wrote ? " writes" : " reads";
-  const ptx::Location& location = launch.program->sites[conflict.other.site];
-  return location.line == 0 ? text : text + " at line " + std::to_string(location.line);
-}
-
-[[noreturn]] void report_race(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
-                              Use use, const Races::Conflict& conflict, const std::string& where,
-                              const std::string& array) {
-  const Block& block = warp.block();
-  const bool within = conflict.other.block_plus_one == block.linear_index() + 1;
+  const int line = launch.program->sites[conflict.other.site].line;
   refuse(warp, lane, kind::race, address, bytes, use,
-         where + ", which " + describe_other(block, conflict) +
+         where + ", which thread " + triple(block.thread(thread / lanes, thread % lanes)) + " of " +
+             (within ? "the block" : "block " + triple(Block::index_of(launch, number))) +
+             (conflict.other_wrote ? " writes" : " reads") +
+             (line == 0 ? "" : " at line " + std::to_string(line)) +
              (within ? ", with no barrier between the two"
                      : ", with nothing that orders the two blocks"),
          array);
@@ -227,7 +222,7 @@ void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::
   const bool is_strong = use == Use::atomic || access.order != Order::weak;
   const Touch touch = touch_of(use, is_strong, is_same);
   Races::Strong strong{access.order, use == Use::atomic, use != Use::write, use != Use::read};
-  const unsigned thread = warp.index() * lanes + lane;
+  const unsigned thread = warp.thread_number(lane);
   const std::ptrdiff_t offset = block.shared_offset(place);
   if (offset >= 0) {
     const auto at = static_cast<std::size_t>(offset);
@@ -242,14 +237,13 @@ void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::
     return;
   }
   const auto address = reinterpret_cast<std::uint64_t>(place);
-  const Memory& memory = *block.launch().memory;
-  if (memory.find(address, bytes) == nullptr) return;  // local memory, or a parameter
+  const Range* range = block.launch().memory->find(address, bytes);
+  if (range == nullptr) return;  // local memory, or a parameter
   strong.across = !access.within_block;
   if (is_strong) races->order(warp.index(), address, strong);
   if (const auto found =
           races->global(races->stamp(thread, instruction.site), address, bytes, touch)) {
-    const std::string label = memory.find(address, bytes)->label;
-    report_race(warp, lane, address, bytes, use, *found, "in " + label, label);
+    report_race(warp, lane, address, bytes, use, *found, "in " + range->label, range->label);
   }
 }
 
@@ -263,25 +257,30 @@ std::uint64_t address_of(Warp& warp, const Instruction& instruction, std::size_t
   return static_cast<u32>(row<u32>(warp, at)[lane] + static_cast<u32>(instruction.immediate));
 }
 
+Space space_of(const ptx::Instruction& w) {
+  constexpr std::pair<std::string_view, Space> named[] = {{"global", Space::global},
+                                                          {"shared", Space::shared},
+                                                          {"local", Space::local},
+                                                          {"const", Space::constant},
+                                                          {"param", Space::param}};
+  for (const std::string_view modifier : w.modifiers) {
+    const std::string_view word = modifier.substr(0, modifier.find(':'));
+    for (const auto& [name, space] : named) {
+      if (word == name) return space;
+    }
+  }
+  return Space::generic;
+}
+
 Access access_of(Decoder& d, const ptx::Instruction& w) {
   Access access;
   const std::string_view type = last_type(w);
   access.bytes = static_cast<std::uint8_t>(ptx::size_of(type));
   if (access.bytes == 0) d.fail("not for this type");
   access.is_signed = is_signed_type(type);
+  access.space = space_of(w);
   for (const std::string_view modifier : w.modifiers) {
-    const std::string_view space = modifier.substr(0, modifier.find(':'));
-    if (space == "global")
-      access.space = Space::global;
-    else if (space == "shared")
-      access.space = Space::shared;
-    else if (space == "local")
-      access.space = Space::local;
-    else if (space == "const")
-      access.space = Space::constant;
-    else if (space == "param")
-      access.space = Space::param;
-    else if (modifier == "v2")
+    if (modifier == "v2")
       access.elements = 2;
     else if (modifier == "v4")
       access.elements = 4;
@@ -304,15 +303,6 @@ Access access_of(Decoder& d, const ptx::Instruction& w) {
   return access;
 }
 
-Space space_of(const ptx::Instruction& w) {
-  for (const std::string_view modifier : w.modifiers) {
-    const std::string_view space = modifier.substr(0, modifier.find(':'));
-    if (space == "shared") return Space::shared;
-    if (space == "global") return Space::global;
-  }
-  return Space::generic;
-}
-
 std::uint64_t shared_place(const Warp& warp, unsigned lane, std::uint64_t address) {
   if (address - shared_window < window_bytes) return address - shared_window;
   Report report = warp.report(kind::out_of_bounds, lane);
@@ -325,12 +315,16 @@ std::vector<ptx::Operand> items_of(const ptx::Operand& operand) {
   return operand.kind == ptx::Operand::Kind::vector ? operand.items : std::vector{operand};
 }
 
-Row generic_address(Decoder& d, const ptx::Operand& operand, Space space) {
+const ptx::Operand& base_of(Decoder& d, const ptx::Operand& operand) {
   if (operand.kind != ptx::Operand::Kind::address || operand.items.size() != 1) {
     d.fail("an address in brackets is needed");
   }
+  return operand.items.front();
+}
+
+Row generic_address(Decoder& d, const ptx::Operand& operand, Space space) {
   bool wide = true;
-  const Row base = d.address(operand.items.front(), wide);
+  const Row base = d.address(base_of(d, operand), wide);
   const Row row_of_addresses = d.temporary(8);
   Instruction& made = d.emit(
       [](Warp& warp, const Instruction& instruction, Mask mask) {
@@ -413,13 +407,6 @@ Handler storing(const Access& access) {
     default:
       return store<u128, u128>;
   }
-}
-
-const ptx::Operand& base_of(Decoder& d, const ptx::Operand& operand) {
-  if (operand.kind != ptx::Operand::Kind::address || operand.items.size() != 1) {
-    d.fail("an address in brackets is needed");
-  }
-  return operand.items.front();
 }
 
 std::vector<ptx::Operand> elements_of(Decoder& d, const ptx::Operand& operand, unsigned count) {

@@ -33,6 +33,9 @@ Access access_of(Decoder& decoder, const ptx::Instruction& written);
 std::uint64_t address_of(Warp& warp, const Instruction& instruction, std::size_t base,
                          unsigned lane) noexcept;
 
+// What an address is counted from. Throws ptx::ParseError for an operand without brackets.
+const ptx::Operand& base_of(Decoder& decoder, const ptx::Operand& operand);
+
 // A row of 64-bit generic addresses, of an operand in brackets in this space.
 Row generic_address(Decoder& decoder, const ptx::Operand& operand, ptx::Space space);
 

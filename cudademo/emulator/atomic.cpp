@@ -125,11 +125,8 @@ void update(Decoder& d, const ptx::Instruction& w, bool with_result) {
   if (access.elements != 1) d.fail("of a vector");
   if (access.space != ptx::Space::shared) d.mark_communication();
   const ptx::Operand& place = w.operands[first];
-  if (place.kind != ptx::Operand::Kind::address || place.items.size() != 1) {
-    d.fail("an address in brackets is needed");
-  }
   const bool real = is_float(last_type(w));
-  const Row base = d.address(place.items.front(), access.wide_base);
+  const Row base = d.address(base_of(d, place), access.wide_base);
   std::vector<Row> rows{no_row, base, d.source(w.operands[first + 1], access.bytes, real)};
   if (compares) rows.push_back(d.source(w.operands[first + 2], access.bytes, real));
   if (with_result && w.operands[0].kind != ptx::Operand::Kind::none) {

@@ -199,13 +199,14 @@ void run_in_turn(Launch& launch, const Schedule& order) {
     if (!launch.is_cooperative && block->run(turn)) continue;
     waiting.push_back(std::move(block));
   }
+  const std::uint64_t share = std::min(slice, turn);
   std::uint64_t turns = 0;
   while (!waiting.empty()) {
     std::unique_ptr<Block> block = std::move(waiting.front());
     waiting.pop_front();
-    if (block->run(std::min(slice, turn))) continue;
+    if (block->run(share)) continue;
     waiting.push_back(std::move(block));
-    turns += std::min(slice, turn);
+    turns += share;
     if (turns > launch.options.budget) {
       Report report;
       report.kind = kind::budget;

@@ -56,13 +56,13 @@ void store(Warp& warp, const Instruction& instruction, Mask mask) {
     std::byte* to = target_of(warp, instruction, lane, row<u64>(warp, instruction.rows[0])[lane],
                               bytes, alignment);
     std::memcpy(to, read, bytes);
-    warp.block().bulk_stores().issue(warp.block(), thread_of(warp, lane), source);
+    warp.block().bulk_stores().issue(warp.block(), warp.thread_number(lane), source);
   }
 }
 
 void commit(Warp& warp, const Instruction&, Mask mask) {
   for (unsigned lane = 0; lane < lanes; ++lane) {
-    if (is_set(mask, lane)) warp.block().bulk_stores().commit(thread_of(warp, lane));
+    if (is_set(mask, lane)) warp.block().bulk_stores().commit(warp.thread_number(lane));
   }
 }
 
@@ -70,7 +70,7 @@ void wait(Warp& warp, const Instruction& instruction, Mask mask) {
   const auto groups = static_cast<std::size_t>(instruction.immediate);
   for (unsigned lane = 0; lane < lanes; ++lane) {
     if (!is_set(mask, lane)) continue;
-    warp.block().bulk_stores().wait(warp.block(), thread_of(warp, lane), groups);
+    warp.block().bulk_stores().wait(warp.block(), warp.thread_number(lane), groups);
   }
 }
 

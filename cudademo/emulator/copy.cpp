@@ -14,8 +14,6 @@
 
 namespace cudademo::emulator {
 
-u32 thread_of(const Warp& warp, unsigned lane) noexcept { return warp.index() * lanes + lane; }
-
 const std::byte* source_of(Warp& warp, const Instruction& instruction, unsigned lane, u64 address,
                            u32 bytes, u32 alignment) {
   Instruction read = instruction;
@@ -70,7 +68,7 @@ void copy(Warp& warp, const Instruction& instruction, Mask mask) {
     AsyncCopy made{nullptr, shared_place(warp, lane, to[lane]), bytes, source_bytes};
     made.from = source_of(warp, instruction, lane, from[lane], source_bytes, bytes);
     target_of(warp, instruction, lane, to[lane], bytes, bytes);
-    warp.block().copies().issue(warp.block(), thread_of(warp, lane), made);
+    warp.block().copies().issue(warp.block(), warp.thread_number(lane), made);
   }
 }
 
@@ -79,7 +77,7 @@ Handler for_each_thread(F) {
   return [](Warp& warp, const Instruction& instruction, Mask mask) {
     Block& block = warp.block();
     for (unsigned lane = 0; lane < lanes; ++lane) {
-      if (is_set(mask, lane)) F{}(block, thread_of(warp, lane), instruction);
+      if (is_set(mask, lane)) F{}(block, warp.thread_number(lane), instruction);
     }
   };
 }
@@ -90,7 +88,7 @@ void arrive_after(Warp& warp, const Instruction& instruction, Mask mask) {
   const bool counts = instruction.detail != 0;
   for (unsigned lane = 0; lane < lanes; ++lane) {
     if (!is_set(mask, lane)) continue;
-    const u32 thread = thread_of(warp, lane);
+    const u32 thread = warp.thread_number(lane);
     Mbarrier mbarrier(warp, instruction, lane, row<u64>(warp, instruction.rows[0])[lane]);
     block.copies().note_writes(block, thread);
     block.mbarriers().attach(mbarrier.offset(), thread, block.copies().issued(thread));

@@ -10,9 +10,6 @@ namespace cudademo::emulator {
 
 class Warp;
 
-// The number of a lane's thread in its block.
-std::uint32_t thread_of(const Warp& warp, unsigned lane) noexcept;
-
 // The host's address of what a copy reads or writes, at a generic address; null for no bytes.
 // Throws Fault as a load or a store of that many bytes would.
 const std::byte* source_of(Warp& warp, const Instruction& instruction, unsigned lane,

@@ -153,10 +153,9 @@ bool has_all(const Function& entry, void** parameters) {
                      [](const void* parameter) { return parameter != nullptr; });
 }
 
-Memory memory_of(const Program& program) {
+Memory memory_of(const Program& program, std::vector<Range> given) {
   Memory memory;
-  for (Range& range : arrays) memory.add(std::move(range));
-  arrays.clear();
+  for (Range& range : given) memory.add(std::move(range));
   for (const StaticMemory& item : program.statics) {
     const auto begin = reinterpret_cast<std::uint64_t>(item.data);
     memory.add({begin, begin + item.bytes, "the variable " + item.name, !item.is_constant,
@@ -175,36 +174,26 @@ Memory memory_of(const Program& program) {
 
 Result launch(const void* handle, const Extent& grid, const Extent& block,
               std::uint32_t shared_bytes, void** parameters, bool is_cooperative) {
+  std::vector<Range> given = std::exchange(arrays, {});  // of this launch, even if it is refused
   const std::optional<KernelHandle> known = kernel_of(handle);
-  if (!known) {
-    arrays.clear();
-    return invalid_handle;
-  }
+  if (!known) return invalid_handle;
   const KernelHandle& kernel = *known;
   const Function& entry = *kernel.function;
-  if (!has_all(entry, parameters)) {
-    arrays.clear();
-    return invalid_value;
-  }
+  if (!has_all(entry, parameters)) return invalid_value;
   if (grid.count() == 0 || block.count() == 0 || block.count() > max_block_threads ||
       block.z > 64 || block.count() > entry.max_threads || grid.y > 65535 || grid.z > 65535 ||
       grid.x > 0x7fffffff) {
-    arrays.clear();
     return invalid_value;
   }
-  if (static_cast<std::int64_t>(shared_bytes) > kernel.dynamic_limit) {
-    arrays.clear();
-    return invalid_value;
-  }
-  Memory memory = memory_of(*kernel.program);
+  if (static_cast<std::int64_t>(shared_bytes) > kernel.dynamic_limit) return invalid_value;
   alignas(16) std::byte workspace[grid_workspace_bytes]{};
   Launch work;
   if (is_cooperative) {
     work.grid_workspace = reinterpret_cast<std::uint64_t>(workspace);
-    memory.add({work.grid_workspace, work.grid_workspace + sizeof(workspace),
-                "the barrier of the grid", true, false});
-    memory.finish();
+    given.push_back({work.grid_workspace, work.grid_workspace + sizeof(workspace),
+                     "the barrier of the grid", true, false});
   }
+  const Memory memory = memory_of(*kernel.program, std::move(given));
   work.program = kernel.program.get();
   work.entry = &entry;
   work.grid = grid;

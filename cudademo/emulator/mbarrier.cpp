@@ -93,6 +93,15 @@ namespace {
 
 using ptx::Space;
 
+// Writes the bits of a new mbarrier, or of none.
+void overwrite(Warp& warp, const Instruction& instruction, unsigned lane, u64 address, u64 bits) {
+  const u64 offset = shared_place(warp, lane, address);
+  std::byte* place = locate(warp, instruction, lane, offset, sizeof(bits), Use::write);
+  note(warp, instruction, lane, place, sizeof(bits), Use::write);
+  std::memcpy(place, &bits, sizeof(bits));
+  warp.block().mbarriers().forget(offset);
+}
+
 // rows: the address, the count.
 void init(Warp& warp, const Instruction& instruction, Mask mask) {
   const u64* addresses = row<u64>(warp, instruction.rows[0]);
@@ -104,24 +113,15 @@ void init(Warp& warp, const Instruction& instruction, Mask mask) {
                 "an mbarrier for " + std::to_string(counts[lane]) +
                     " arrivals; there may be 1 to 1048575");
     }
-    const u64 offset = shared_place(warp, lane, addresses[lane]);
-    const u64 bits = MbarrierState{counts[lane], counts[lane], 0, false}.bits();
-    std::byte* place = locate(warp, instruction, lane, offset, sizeof(bits), Use::write);
-    note(warp, instruction, lane, place, sizeof(bits), Use::write);
-    std::memcpy(place, &bits, sizeof(bits));
-    warp.block().mbarriers().forget(offset);
+    overwrite(warp, instruction, lane, addresses[lane],
+              MbarrierState{counts[lane], counts[lane], 0, false}.bits());
   }
 }
 
 void invalidate(Warp& warp, const Instruction& instruction, Mask mask) {
   const u64* addresses = row<u64>(warp, instruction.rows[0]);
   for (unsigned lane = 0; lane < lanes; ++lane) {
-    if (!is_set(mask, lane)) continue;
-    const u64 offset = shared_place(warp, lane, addresses[lane]);
-    std::byte* place = locate(warp, instruction, lane, offset, sizeof(u64), Use::write);
-    note(warp, instruction, lane, place, sizeof(u64), Use::write);
-    std::memset(place, 0, sizeof(u64));
-    warp.block().mbarriers().forget(offset);
+    if (is_set(mask, lane)) overwrite(warp, instruction, lane, addresses[lane], 0);
   }
 }
 

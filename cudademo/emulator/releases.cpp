@@ -13,10 +13,6 @@ void raise(std::uint32_t& prefix, std::uint32_t to) noexcept { prefix = std::max
 
 }  // namespace
 
-void join(Clock& into, const Clock& from) noexcept {
-  for (std::size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
-}
-
 std::uint64_t Releases::place_of(std::uint64_t address) const noexcept {
   return places_.size() < max_places || places_.contains(address) ? address : 0;
 }

@@ -1,7 +1,9 @@
 // Who touched a byte last, and when: what race detection remembers of memory.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace cudademo::emulator {
@@ -10,7 +12,9 @@ namespace cudademo::emulator {
 // lane of a warp.
 using Clock = std::array<std::uint32_t, 32>;
 
-void join(Clock& into, const Clock& from) noexcept;
+inline void join(Clock& into, const Clock& from) noexcept {
+  for (std::size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
+}
 
 struct Stamp {
   std::uint32_t block_plus_one = 0;  // 0 for nobody

@@ -69,6 +69,8 @@ class Warp {
   std::byte* rows() const noexcept { return rows_; }
   Block& block() const noexcept { return *block_; }
   unsigned index() const noexcept { return index_; }
+  // A lane's thread, by its number in the block.
+  unsigned thread_number(unsigned lane) const noexcept { return index_ * lanes + lane; }
   Mask live() const noexcept { return live_; }
   Mask active() const noexcept { return mask_; }  // the fragment's, whatever the guard
   Frame& frame() const noexcept { return *frame_; }

@@ -22,6 +22,12 @@ class Planted(NamedTuple):
     capability: tuple[int, int] = (8, 0)
 
 
+def marked_line(source: str) -> int:
+    """The line of the source that is marked FAULT."""
+    (line,) = (number for number, text in enumerate(source.split("\n"), 1) if "FAULT" in text)
+    return line
+
+
 def run(planted: Planted, part: str) -> Any:
     """Launch it on 256 numbers, of which the first is 0, the second 1 and so on."""
     import torch
@@ -36,7 +42,6 @@ def assert_is_found(planted: Planted) -> None:
     """The fault is found, at the line marked FAULT."""
     with pytest.raises(EmulatorError) as caught:
         run(planted, planted.faulty)
-    lines = planted.source.replace("@", planted.faulty).split("\n")
-    (line,) = (number for number, text in enumerate(lines, 1) if "FAULT" in text)
+    line = marked_line(planted.source.replace("@", planted.faulty))
     assert planted.text in str(caught.value)
     assert (caught.value.kind, caught.value.line) == (planted.kind, line), caught.value

@@ -11,6 +11,8 @@ from cudademo import EmulatorError
 
 torch = pytest.importorskip("torch")
 
+from planted import marked_line  # noqa: E402
+
 
 class Planted(NamedTuple):
     """A kernel `k(float* x, int n)` with a fault in the line marked FAULT, and without it."""
@@ -277,15 +279,12 @@ BEFORE = (
 )
 
 
+def source_of(body: str) -> str:
+    return f"{BEFORE}\n__global__ void k(float* x, int n) {{\n{body}\n}}"
+
+
 def kernel(body: str) -> cudademo.Kernel:
-    text = f"{BEFORE}\n__global__ void k(float* x, int n) {{\n{body}\n}}"
-    return cudademo.kernel(text, "k")
-
-
-def line_of(body: str) -> int:
-    """The line of the fault in the source: two lines stand before the body."""
-    (index,) = (i for i, line in enumerate(body.split("\n")) if "FAULT" in line)
-    return index + 3
+    return cudademo.kernel(source_of(body), "k")
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -299,7 +298,7 @@ def test_a_planted_fault_is_found_at_its_line(name: str) -> None:
     assert planted.text in str(error)
     assert error.kernel == "k"
     if "FAULT" in planted.faulty:  # not of a loop, or a recursion, which is of many lines
-        assert error.line == line_of(planted.faulty)
+        assert error.line == marked_line(source_of(planted.faulty))
         assert "FAULT" in str(error)
 
 
