@@ -210,40 +210,54 @@ Touch touch_of(Use use, bool is_strong, bool is_same) {
   return is_same ? Touch::same_write : Touch::write;
 }
 
-}  // namespace
-
-void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
-          std::size_t bytes, Use use, bool is_same) {
+// True where the values are written too.
+bool watch(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
+           std::size_t bytes, Use use, const void* values) {
   Block& block = warp.block();
   Races* races = block.races();
-  if (races == nullptr) return;
+  if (races == nullptr) return false;
   const Access& access = instruction.access;
-  if (access.space == Space::local || access.space == Space::param) return;
+  if (access.space == Space::local || access.space == Space::param) return false;
   const bool is_strong = use == Use::atomic || access.order != Order::weak;
-  const Touch touch = touch_of(use, is_strong, is_same);
   Races::Strong strong{access.order, use == Use::atomic, use != Use::write, use != Use::read};
-  const unsigned thread = warp.thread_number(lane);
+  const Stamp stamp = races->stamp(warp.thread_number(lane), instruction.site);
   const std::ptrdiff_t offset = block.shared_offset(place);
   if (offset >= 0) {
     const auto at = static_cast<std::size_t>(offset);
     if (is_strong) races->order(warp.index(), at, strong);
-    if (const auto found =
-            races->shared(races->stamp(thread, instruction.site), at, bytes, touch)) {
+    const bool is_same = values != nullptr && std::memcmp(place, values, bytes) == 0;
+    if (const auto found = races->shared(stamp, at, bytes, touch_of(use, is_strong, is_same))) {
       report_race(
           warp, lane, at, bytes, use, *found,
           "in shared memory (byte " + std::to_string(at - reserved_shared_bytes) + " of it)",
           "shared memory");
     }
-    return;
+    return false;
   }
   const auto address = reinterpret_cast<std::uint64_t>(place);
   const Range* range = block.launch().memory->find(address, bytes);
-  if (range == nullptr) return;  // local memory, or a parameter
+  if (range == nullptr) return false;  // local memory, or a parameter
   strong.across = !access.within_block;
   if (is_strong) races->order(warp.index(), address, strong);
-  if (const auto found =
-          races->global(races->stamp(thread, instruction.site), address, bytes, touch)) {
+  const bool writes = values != nullptr && !is_strong;
+  const auto found = writes ? races->write_global(stamp, address, bytes, values)
+                            : races->global(stamp, address, bytes, touch_of(use, is_strong, false));
+  if (found)
     report_race(warp, lane, address, bytes, use, *found, "in " + range->label, range->label);
+  return writes;
+}
+
+}  // namespace
+
+void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
+          std::size_t bytes, Use use) {
+  watch(warp, instruction, lane, place, bytes, use, nullptr);
+}
+
+void write(Warp& warp, const Instruction& instruction, unsigned lane, std::byte* place,
+           const void* values, std::size_t bytes) {
+  if (!watch(warp, instruction, lane, place, bytes, Use::write, values)) {
+    std::memcpy(place, values, bytes);
   }
 }
 
@@ -374,8 +388,7 @@ void store(Warp& warp, const Instruction& instruction, Mask mask) {
     for (unsigned i = 0; i < elements; ++i) {
       values[i] = static_cast<Memory>(row<Register>(warp, instruction.rows[1 + i])[lane]);
     }
-    note(warp, instruction, lane, to, bytes, Use::write, std::memcmp(to, values, bytes) == 0);
-    std::memcpy(to, values, bytes);
+    write(warp, instruction, lane, to, values, bytes);
   }
 }
 

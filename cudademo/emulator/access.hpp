@@ -16,10 +16,13 @@ class Warp;
 enum class Use : std::uint8_t { read, write, atomic };
 
 // Notes an access, at the host's address that locate() gave. Throws Fault where it races with one
-// before. `is_same` says that a write changes nothing: then it may be one of several that write the
-// same.
+// before.
 void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
-          std::size_t bytes, Use use, bool is_same = false);
+          std::size_t bytes, Use use);
+
+// Notes a write and does it, as one step: several threads may write the same value to one place.
+void write(Warp& warp, const Instruction& instruction, unsigned lane, std::byte* place,
+           const void* values, std::size_t bytes);
 
 // The host's address of a lane's access. Throws Fault for one that is out of bounds or misaligned,
 // or reads what nobody wrote.

@@ -101,9 +101,7 @@ void store_matrices(Warp& warp, const Instruction& instruction, Mask mask) {
       for (unsigned r = 0; r < 8; ++r) {
         const unsigned lane = matrix * 8 + r;
         std::byte* to = locate_row(warp, instruction, instruction.rows[count], lane, Use::write);
-        note(warp, instruction, lane, to, row_bytes, Use::write,
-             std::memcmp(to, small.at[r], row_bytes) == 0);
-        std::memcpy(to, small.at[r], row_bytes);
+        write(warp, instruction, lane, to, small.at[r], row_bytes);
       }
     }
   });
@@ -210,9 +208,7 @@ void store_tile(Warp& warp, const Instruction& instruction, Mask mask) {
         const T* value =
             reinterpret_cast<const T*>(row<Register>(warp, instruction.rows[index / each]) + lane) +
             index % each;
-        note(warp, instruction, lane, to, sizeof(T), Use::write,
-             std::memcmp(to, value, sizeof(T)) == 0);
-        std::memcpy(to, value, sizeof(T));
+        write(warp, instruction, lane, to, value, sizeof(T));
       }
     }
   });

@@ -1,6 +1,7 @@
 #include "races.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace cudademo::emulator {
 
@@ -69,6 +70,26 @@ std::optional<Races::Conflict> Races::global(const Stamp& who, std::uint64_t add
   Cell* first = shadow_ != nullptr ? shadow_->cell(address) : nullptr;
   if (first == nullptr) return std::nullopt;
   const Shadow::Lock lock(*shadow_, address);
+  return touch_global(first, who, bytes, touch);
+}
+
+std::optional<Races::Conflict> Races::write_global(const Stamp& who, std::uint64_t address,
+                                                   std::size_t bytes, const void* values) {
+  void* place = reinterpret_cast<void*>(address);
+  Cell* first = shadow_ != nullptr ? shadow_->cell(address) : nullptr;
+  if (first == nullptr) {
+    std::memcpy(place, values, bytes);
+    return std::nullopt;
+  }
+  const Shadow::Lock lock(*shadow_, address);
+  const bool is_same = std::memcmp(place, values, bytes) == 0;
+  const auto conflict = touch_global(first, who, bytes, is_same ? Touch::same_write : Touch::write);
+  if (!conflict && !is_same) std::memcpy(place, values, bytes);
+  return conflict;
+}
+
+std::optional<Races::Conflict> Races::touch_global(Cell* first, const Stamp& who, std::size_t bytes,
+                                                   Touch touch) const {
   return touch_cells(first, std::max<std::size_t>(bytes >> shadow_->shift(), 1), who, touch);
 }
 

@@ -41,6 +41,9 @@ class Races {
                                  Touch touch);
   std::optional<Conflict> global(const Stamp& who, std::uint64_t address, std::size_t bytes,
                                  Touch touch);
+  // A write is one step with its values: of blocks that write the same at one time none conflicts.
+  std::optional<Conflict> write_global(const Stamp& who, std::uint64_t address, std::size_t bytes,
+                                       const void* values);
   // The stamp of a thread's access now, by the instruction of this number.
   Stamp stamp(std::uint32_t thread, std::uint32_t site) const noexcept;
 
@@ -75,6 +78,8 @@ class Races {
   };
 
   bool is_before(const Stamp& then, const Stamp& now) const;
+  std::optional<Conflict> touch_global(Cell* first, const Stamp& who, std::size_t bytes,
+                                       Touch touch) const;
   std::optional<Conflict> touch_cells(Cell* first, std::size_t count, const Stamp& now,
                                       Touch touch) const;
   Clock visible(unsigned warp) const;

@@ -308,6 +308,16 @@ def test_the_mended_kernel_runs(name: str) -> None:
     kernel(planted.mended)[planted.grid, planted.block](torch.zeros(64), 64)
 
 
+def test_blocks_that_write_the_same_at_one_time_do_not_race() -> None:
+    x = torch.zeros(64)
+    body = "for (int i = threadIdx.x; i < n; i += 32) x[i] = 3.f;"
+    same = kernel(body)
+    for _ in range(200):
+        x.zero_()
+        same[8, 32](x, 64)
+    assert (x == 3).all()
+
+
 def test_a_fault_names_block_thread_address_and_size() -> None:
     x = torch.zeros(70)
     where = "if (blockIdx.x == 1 && threadIdx.x == 6) x[blockIdx.x * 64 + threadIdx.x] = 1.f;"
