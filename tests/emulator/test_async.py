@@ -284,6 +284,10 @@ def test_barriers_of_cpp_part_phases(seed: int, capability: tuple[int, int]) -> 
         assert torch.equal(y[:32], x[32:64].flip(0))
 
 
+COPY_16 = (
+    'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: '
+    '"r"((unsigned)__cvta_generic_to_shared(s)), "l"'
+)
 PIPELINE = """
 #include <cuda_pipeline.h>
 __global__ void k(float* x) {
@@ -354,10 +358,8 @@ PLANTED = {
     ),
     "a copy of 16 bytes from between": Planted(
         "misaligned", "no multiple of 16", PIPELINE,
-        'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::  // FAULT\n'
-        '"r"((unsigned)__cvta_generic_to_shared(s)), "l"(x + 1));',
-        'if (i == 0) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::\n'
-        '"r"((unsigned)__cvta_generic_to_shared(s)), "l"(x + 128));',
+        f"{COPY_16}(x + 1));  // FAULT",
+        f"if (i == 0) {COPY_16}(x + 128));",
     ),
     "a barrier that never completes": Planted(
         "deadlock", "at which 1 of 65 arrivals are missing", BARRIER,
@@ -400,22 +402,25 @@ PLANTED = {
     ),
 }  # fmt: skip
 
+# Each asm statement that a fault is looked for in is on one line: compilers differ in which line of
+# several they name.
 BULK = """
+#define TRY_WAIT "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; " \\
+                 "selp.b32 %0, 1, 0, p; }"
+#define LOAD "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes " \\
+             "[%0], [%1], %2, [%3];"
+#define EXPECT "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
 __device__ unsigned place(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 __device__ bool is_over(unsigned long long* bar, int parity) {
   unsigned over;
-  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
-               "selp.b32 %0, 1, 0, p; }" : "=r"(over) : "r"(place(bar)), "r"(parity) : "memory");
+  asm volatile(TRY_WAIT : "=r"(over) : "r"(place(bar)), "r"(parity) : "memory");
   return over;
 }
 __device__ void load(void* to, const void* from, int bytes, unsigned long long* bar) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-               "[%0], [%1], %2, [%3];"
-               :: "r"(place(to)), "l"(from), "r"(bytes), "r"(place(bar)) : "memory");
+  asm volatile(LOAD :: "r"(place(to)), "l"(from), "r"(bytes), "r"(place(bar)) : "memory");
 }
 __device__ void expect(unsigned long long* bar, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
-               :: "r"(place(bar)), "r"(bytes) : "memory");
+  asm volatile(EXPECT :: "r"(place(bar)), "r"(bytes) : "memory");
 }
 __device__ void store(void* to, const void* from, int bytes) {
   asm volatile("fence.proxy.async.shared::cta;\\n"
@@ -452,6 +457,7 @@ BULK_LOOP = """
     }
     __syncthreads();
   }"""
+LOADED = 'asm volatile(LOAD :: "r"(place(to)), "l"(from), "r"(bytes), "r"(place(bar)) : "memory");'
 LOAD = "if (threadIdx.x == 0) {\nexpect(&bar, 256);\nload(s[0], x, 256, &bar);\n}\n"
 WAIT = "while (!is_over(&bar, 0)) {}\n"
 STORE = "s[0][threadIdx.x] = 1;\n__syncthreads();\nif (threadIdx.x == 0) {\nstore(x, s[0], 256);\n"
@@ -488,7 +494,11 @@ BULK_PLANTED = {
     ),
 }  # fmt: skip
 # Where the fault is in a function of the source's own.
-BULK_MARKS = {"deadlock": 'p, [%1], %2; "', "out of bounds": 'bytes "', "misaligned": 'bytes "'}
+BULK_MARKS = {
+    "deadlock": 'asm volatile(TRY_WAIT : "=r"(over) : "r"(place(bar)), "r"(parity) : "memory");',
+    "out of bounds": LOADED,
+    "misaligned": LOADED,
+}
 for _name, (_kind, _text, _faulty, _mended) in BULK_PLANTED.items():
     _mark = BULK_MARKS.get(_kind, "\0")
     _source = BULK.replace(_mark, _mark + "  // FAULT")
