@@ -2,8 +2,8 @@
 // crash, a hang or what a sanitizer reports is a finding.
 //
 // With Clang's -fsanitize=fuzzer it is a libFuzzer target. With FUZZ_ALONE it has a main that
-// replays files and folders, then changed copies of them, the same ones each time:
-//     fuzz_ptx ROUNDS PATH...
+// replays folders, then changed copies of the first one's files, the same ones each time:
+//     fuzz_ptx ROUNDS FOLDER...
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -134,13 +134,10 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 
 namespace {
 
-std::vector<std::string> texts_in(const std::filesystem::path& path) {
-  std::vector<std::filesystem::path> paths{path};
-  if (std::filesystem::is_directory(path)) {
-    const std::filesystem::recursive_directory_iterator all(path);
-    paths.assign(begin(all), end(all));
-    std::sort(paths.begin(), paths.end());  // the order is the file system's
-  }
+std::vector<std::string> texts_in(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator all(folder);
+  std::vector<std::filesystem::path> paths(begin(all), end(all));
+  std::sort(paths.begin(), paths.end());  // the order is the file system's
   std::vector<std::string> texts;
   for (const std::filesystem::path& found : paths) {
     if (!std::filesystem::is_regular_file(found)) continue;
@@ -162,13 +159,12 @@ int main(int count, char** arguments) {
   if (count < 3) return 2;
   const auto rounds = std::strtoul(arguments[1], nullptr, 10);
   const char* keep = std::getenv("FUZZ_KEEP");  // a file for each text, before it runs
-  std::vector<std::string> texts;
-  for (int i = 2; i < count; ++i) {
-    for (std::string& text : texts_in(arguments[i])) texts.push_back(std::move(text));
-  }
-  if (texts.empty()) return 2;
   LLVMFuzzerInitialize(nullptr, nullptr);
-  for (const std::string& text : texts) try_text(text, keep);
+  const std::vector<std::string> texts = texts_in(arguments[2]);
+  if (texts.empty()) return 2;
+  for (int i = 2; i < count; ++i) {
+    for (const std::string& text : texts_in(arguments[i])) try_text(text, keep);
+  }
   Mutator mutator(PTX_DICTIONARY, 20240607);
   for (unsigned long round = 0; round < rounds; ++round) {
     std::string text = texts[mutator.below(texts.size())];
