@@ -378,6 +378,7 @@ class Parser {
       const std::string_view space = lexer_.expect(Kind::dotted, "a state space").text;
       const Space* known = space_named(space);
       if (known == nullptr) lexer_.fail("unknown state space ." + std::string(space));
+      if (*known != Space::param) lexer_.fail("a parameter that is no .param variable");
       const Shape common = shape();
       indices.push_back(declare(declarator(common, *known)));
     } while (lexer_.accept(','));
