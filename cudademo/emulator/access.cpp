@@ -142,9 +142,7 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
                   std::size_t bytes, Use use) {
   Space space = instruction.access.space;
   if (space == Space::generic) {
-    if (address < shared_window) {
-      space = Space::global;
-    } else if (address - shared_window < window_bytes) {
+    if (address - shared_window < window_bytes) {
       space = Space::shared;
       address -= shared_window;
     } else if (address - local_window < window_bytes) {

@@ -1,5 +1,6 @@
 // Comparison and selection.
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "float.hpp"
@@ -76,7 +77,7 @@ bool holds(Compare compare, T a, T b) {
 enum class Combine : std::uint8_t { none, conjunction, disjunction, exclusive };
 
 Mask combined(Mask value, Mask with, unsigned how) {
-  switch (static_cast<Combine>(how)) {
+  switch (static_cast<Combine>(how & 3)) {
     case Combine::conjunction:
       return value & with;
     case Combine::disjunction:
@@ -183,7 +184,7 @@ float widened(u16 bits, bool flush) {
 }
 
 template <SmallFloat format>
-Mask compared16(const u16* a, const u16* b, unsigned stride, unsigned detail) {
+Mask compared16(const u16* a, const u16* b, std::size_t stride, unsigned detail) {
   Mask made = 0;
   const auto compare = static_cast<Compare>(detail & 15);
   const bool flush = (detail & flushes) != 0;

@@ -245,7 +245,7 @@ T argument(Warp& warp, const CallSite& site, std::size_t index, unsigned lane) {
   if (index >= site.arguments.size() || site.arguments[index].bytes < sizeof(T)) return value;
   const Frame& frame = warp.frame();
   std::memcpy(&value,
-              frame.parameters.data() + lane * frame.function->parameter_bytes +
+              frame.parameters.data() + std::size_t{lane} * frame.function->parameter_bytes +
                   site.arguments[index].offset,
               sizeof(T));
   return value;
@@ -265,6 +265,8 @@ bool read_byte(Warp& warp, unsigned lane, u64 address, char& byte) {
     return true;
   }
   if (warp.block().launch().memory->find(address, 1) == nullptr) return false;
+  // In an array of the launch, as find said.
+  // NOLINTNEXTLINE(clang-analyzer-core.*,clang-analyzer-optin.*)
   byte = *reinterpret_cast<const char*>(address);
   return true;
 }
@@ -371,9 +373,9 @@ void print(Warp& warp, const CallSite& site, Mask mask) {
     if (site.results.empty() || site.results[0].bytes < sizeof(std::int32_t)) continue;
     const auto count = static_cast<std::int32_t>(text.size());
     Frame& frame = warp.frame();
-    std::memcpy(
-        frame.parameters.data() + lane * frame.function->parameter_bytes + site.results[0].offset,
-        &count, sizeof(count));
+    std::memcpy(frame.parameters.data() + std::size_t{lane} * frame.function->parameter_bytes +
+                    site.results[0].offset,
+                &count, sizeof(count));
   }
   std::fflush(stdout);
 }

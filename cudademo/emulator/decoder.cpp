@@ -582,6 +582,8 @@ T special_value(Warp& warp, Special which, unsigned axis, unsigned lane) {
     return axis == 0 ? extent.x : axis == 1 ? extent.y : extent.z;
   };
   const Mask bit = Mask{1} << lane;
+  const Mask below = bit - 1;
+  const Mask above = ~(bit | below);
   switch (which) {
     case Special::tid:
       return static_cast<T>(warp.block().thread(warp.index(), lane)[axis % 3]);
@@ -606,13 +608,13 @@ T special_value(Warp& warp, Special which, unsigned axis, unsigned lane) {
     case Special::lanemask_eq:
       return static_cast<T>(bit);
     case Special::lanemask_le:
-      return static_cast<T>(bit | (bit - 1));
+      return static_cast<T>(bit | below);
     case Special::lanemask_lt:
-      return static_cast<T>(bit - 1);
+      return static_cast<T>(below);
     case Special::lanemask_ge:
-      return static_cast<T>(~(bit - 1));
+      return static_cast<T>(bit | above);
     case Special::lanemask_gt:
-      return static_cast<T>(~(bit | (bit - 1)));
+      return static_cast<T>(above);
     case Special::clock:  // instructions so far: the same at each launch
       return static_cast<T>(warp.executed());
     case Special::clock_hi:

@@ -253,6 +253,8 @@ double propagated_nan(double a, double b, double c) {
   return nan64;
 }
 
+namespace {
+
 // Volatile, so that the operation stays between the two changes of the mode.
 template <typename Float, typename Operation>
 Float directed(Float a, Float b, Rounding rounding, Operation operation) {
@@ -265,6 +267,8 @@ Float directed(Float a, Float b, Rounding rounding, Operation operation) {
   }
   return checked(Float{result}, a, b);
 }
+
+}  // namespace
 
 template <typename Float>
 Float add(Float a, Float b, Rounding rounding) {

@@ -150,9 +150,7 @@ std::unique_ptr<Program> decode(std::string ptx_text) {
   for (const ptx::Function& function : module.functions) {
     auto made = std::make_unique<Function>();
     made->name = std::string(function.name);
-    if (function.is_extern || function.code.empty()) {
-      if (!function.is_entry && function.is_extern) made->system_call = system_call(function.name);
-    }
+    if (function.is_extern && !function.is_entry) made->system_call = system_call(function.name);
     Symbol symbol;
     symbol.address = code_window + program->functions.size() * 16;
     symbol.function = made.get();

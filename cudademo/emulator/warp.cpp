@@ -23,8 +23,9 @@ void copy_slots(const Frame& from, const std::vector<Slot>& sources, Frame& to,
   const std::size_t count = std::min(sources.size(), targets.size());
   for (unsigned lane = 0; lane < lanes; ++lane) {
     if (!is_set(mask, lane)) continue;
-    const std::byte* there = from.parameters.data() + lane * from.function->parameter_bytes;
-    std::byte* here = to.parameters.data() + lane * to.function->parameter_bytes;
+    const std::byte* there =
+        from.parameters.data() + std::size_t{lane} * from.function->parameter_bytes;
+    std::byte* here = to.parameters.data() + std::size_t{lane} * to.function->parameter_bytes;
     for (std::size_t i = 0; i < count; ++i) {
       std::memcpy(here + targets[i].offset, there + sources[i].offset,
                   std::min(sources[i].bytes, targets[i].bytes));
@@ -49,7 +50,7 @@ Warp::Warp(Block& block, unsigned index, Mask live) : block_(&block), index_(ind
   Frame* frame = make_frame(*launch.entry, live);
   for (unsigned lane = 0; lane < lanes; ++lane) {
     std::copy(launch.parameters.begin(), launch.parameters.end(),
-              frame->parameters.begin() + lane * launch.entry->parameter_bytes);
+              frame->parameters.begin() + std::ptrdiff_t{lane} * launch.entry->parameter_bytes);
   }
   fragments_.push_back({live, 0, -1, frame});
 }
