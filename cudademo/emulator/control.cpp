@@ -265,8 +265,6 @@ bool read_byte(Warp& warp, unsigned lane, u64 address, char& byte) {
     return true;
   }
   if (warp.block().launch().memory->find(address, 1) == nullptr) return false;
-  // In an array of the launch, as find said.
-  // NOLINTNEXTLINE(clang-analyzer-core.*,clang-analyzer-optin.*)
   byte = *reinterpret_cast<const char*>(address);
   return true;
 }

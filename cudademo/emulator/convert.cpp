@@ -250,7 +250,8 @@ typename Storage<To>::Bits convert(typename Storage<From>::Bits bits, unsigned d
     return to_tf32(bits, detail);
   }
   // Into 16 bits .ftz leaves what it comes from.
-  const auto value = load<From>(bits, std::is_same_v<To, Half> ? detail & ~flag_flush : detail);
+  const auto value =
+      load<From>(bits, std::is_same_v<To, Half> ? detail & ~unsigned{flag_flush} : detail);
   if constexpr (is_real<From> && is_real<To>) {
     double real = value;
     if ((detail & flag_integral) != 0) real = round_integral(real, rounding_of(detail));

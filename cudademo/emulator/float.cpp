@@ -195,7 +195,7 @@ void arithmetic(Decoder& d, const ptx::Instruction& w, F full, H half) {
         packed, [](u16 a, u16 b, u16 c) { return H{}(Format<format>(), a, b, c); });
   };
   static_cast<void>(half);
-  emit(d, w, type.starts_with("b") ? choose(Format<bf16>()) : choose(Format<f16>()), packed ? 4 : 2,
+  emit(d, w, type.starts_with('b') ? choose(Format<bf16>()) : choose(Format<f16>()), packed ? 4 : 2,
        sources);
 }
 
@@ -240,7 +240,7 @@ u16 extreme16(u16 a, u16 b) {
     chosen = is_nan(format, a) ? b : a;
   } else {
     const auto ordered = [](u16 bits) {
-      return (bits & 0x8000) != 0 ? -static_cast<int>(bits & 0x7fff) - 1 : static_cast<int>(bits);
+      return (bits & 0x8000) != 0 ? -(bits & 0x7fff) - 1 : bits;
     };
     chosen = (ordered(a) < ordered(b)) != largest ? a : b;
   }

@@ -269,7 +269,7 @@ Integer to_integer(Float value, Rounding rounding) {
   constexpr Float least = static_cast<Float>(Limits::min());  // a power of two or zero, so exact
   constexpr Float half = static_cast<Float>(std::uint64_t{1} << (Limits::digits - 1));
   constexpr Float beyond = half * 2;
-  if (value != value) {
+  if (std::isnan(value)) {
     constexpr bool zero = sizeof(Float) < 8 && bits <= 32;
     return zero ? Integer{0} : static_cast<Integer>(std::uint64_t{1} << (bits - 1));
   }

@@ -119,7 +119,7 @@ struct Function {
 // A block of bytes that lives as long as the module.
 struct StaticMemory {
   struct Free {
-    void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
   };
   std::unique_ptr<std::byte, Free> storage;
   std::byte* data = nullptr;  // aligned

@@ -229,7 +229,7 @@ class _Writer:
         if choice == 0:
             name = self.new()
             yield f"__syncthreads(); exchanged[t] = {self.value('i64', 2)}; __syncthreads();"
-            yield f"i64 {name} = exchanged[({self.value('u32', 1)}) & {BLOCK - 1}];"
+            yield f"i64 {name} = exchanged[{self.value('u32', 1)} & {BLOCK - 1}];"
             self._names.setdefault("i64", []).append(name)
         elif choice == 1:
             kind = self.pick(["i32", "u32", "i64", "f32", "f64"])
