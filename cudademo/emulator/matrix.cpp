@@ -152,6 +152,10 @@ struct Tile {
   bool column_major = false;
 };
 
+// Elements in a register, which is of at least 32 bits.
+template <typename T>
+constexpr unsigned per_register = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
+
 // The place of an element in memory. rows: the registers, the address, the stride or none.
 template <typename T>
 std::byte* locate_element(Warp& warp, const Instruction& instruction, unsigned lane, unsigned index,
@@ -181,7 +185,7 @@ template <typename T>
 void load_tile(Warp& warp, const Instruction& instruction, Mask mask) {
   using Register = std::conditional_t<sizeof(T) == 8, u64, u32>;
   for_whole_warp(warp, mask, [&] {
-    constexpr unsigned each = sizeof(Register) / sizeof(T);
+    constexpr unsigned each = per_register<T>;
     const unsigned count = (instruction.count - 2u) * each;
     Register made[8][lanes];
     for (unsigned lane = 0; lane < lanes; ++lane) {
@@ -200,7 +204,7 @@ template <typename T>
 void store_tile(Warp& warp, const Instruction& instruction, Mask mask) {
   using Register = std::conditional_t<sizeof(T) == 8, u64, u32>;
   for_whole_warp(warp, mask, [&] {
-    constexpr unsigned each = sizeof(Register) / sizeof(T);
+    constexpr unsigned each = per_register<T>;
     const unsigned count = (instruction.count - 2u) * each;
     for (unsigned lane = 0; lane < lanes; ++lane) {
       for (unsigned index = 0; index < count; ++index) {
