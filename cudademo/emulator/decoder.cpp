@@ -197,6 +197,7 @@ void Decoder::run() {
     add_atomic_rules(all);
     add_control_rules(all);
     add_warp_rules(all);
+    add_video_rules(all);
     return all;
   }();
   made_.name = std::string(source_.name);
@@ -367,6 +368,7 @@ Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_floa
       }
       return constant(operand.bits, bytes);
     case Kind::variable: {
+      if (!operand.selector.empty()) fail("a part of a register");
       const auto index = static_cast<std::size_t>(operand.index);
       const ptx::Variable& variable = source_.variables[index];
       if (variable.space != ptx::Space::reg) return address_in(operand, wanted);
@@ -420,7 +422,9 @@ Row Decoder::source(const ptx::Operand& operand, std::size_t bytes, bool is_floa
 Row Decoder::result(const ptx::Operand& operand, std::size_t bytes, bool is_signed) {
   const std::size_t given = bytes == predicate_bytes ? bytes : lane_bytes(bytes);
   if (operand.kind == ptx::Operand::Kind::none) return reserve(given);
-  if (operand.kind != ptx::Operand::Kind::variable) fail("the result is no register");
+  if (operand.kind != ptx::Operand::Kind::variable || !operand.selector.empty()) {
+    fail("the result is no register");
+  }
   const auto index = static_cast<std::size_t>(operand.index);
   const ptx::Variable& variable = source_.variables[index];
   if (variable.space != ptx::Space::reg) fail("the result is no register");

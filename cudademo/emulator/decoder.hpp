@@ -104,5 +104,6 @@ void add_memory_rules(Rules& rules);
 void add_atomic_rules(Rules& rules);
 void add_control_rules(Rules& rules);
 void add_warp_rules(Rules& rules);
+void add_video_rules(Rules& rules);
 
 }  // namespace cudademo::emulator

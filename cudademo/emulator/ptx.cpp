@@ -617,6 +617,11 @@ class Parser {
     Operand made;
     made.kind = Operand::Kind::integer;
     if (lexer_.accept('-')) {
+      if (lexer_.peek().kind == Kind::name) {
+        made = named();
+        made.negated = true;
+        return made;
+      }
       if (lexer_.peek().kind == Kind::number || lexer_.peek().kind == Kind::single) {
         const bool is_single = lexer_.peek().kind == Kind::single;
         made.kind = is_single ? Operand::Kind::single : Operand::Kind::number;
@@ -645,7 +650,9 @@ class Parser {
     made.index = find_variable(name.text);
     made.kind = made.index >= 0 ? Operand::Kind::variable : Operand::Kind::symbol;
     if (lexer_.peek().kind == Kind::dotted && lexer_.peek().adjacent &&
-        lexer_.peek().text.size() == 1) {
+        lexer_.peek().text.size() > 1) {
+      made.selector = lexer_.take().text;
+    } else if (lexer_.peek().kind == Kind::dotted && lexer_.peek().adjacent) {
       constexpr std::string_view letters = "xyzwrgba";
       const std::size_t found = letters.find(lexer_.peek().text.front());
       if (found == std::string_view::npos) lexer_.fail("expected a component");

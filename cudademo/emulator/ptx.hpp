@@ -53,8 +53,9 @@ struct Operand {
     list,      // (a, b): `items`
   };
   Kind kind = Kind::none;
-  bool negated = false;  // !p
-  char component = 0;    // v.x
+  bool negated = false;       // !p, and -a of vmad
+  char component = 0;         // v.x
+  std::string_view selector;  // a.b0, a.h32: a video instruction's parts
   int index = -1;
   std::string_view text;
   std::uint64_t bits = 0;

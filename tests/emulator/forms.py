@@ -1152,6 +1152,64 @@ def _video() -> Iterator[Form]:
         yield _plain(name, "u32", "b32", "b32", "b32")
     for name in ("vadd.s32.s32.s32", "vsub.u32.s32.u32", "vmin.s32.s32.s32", "vmax.u32.u32.u32"):
         yield _plain(name, "u32", "b32", "b32")
+    for name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax"):
+        yield _parts(f"{name}.s32.s32.s32.sat", "$d, $a, $b")
+        yield _parts(f"{name}.u32.s32.u32.sat", "$d, $a, $b")
+        yield _parts(f"{name}.s32.u32.s32", "$d, $a.b1, $b.h1")
+        yield _parts(f"{name}.u32.s32.s32", "$d, $a.b3, $b.b0")
+        for second in ("add", "min", "max"):
+            yield _parts(f"{name}.s32.u32.s32.{second}", "$d, $a.h0, $b.b2, $c")
+            yield _parts(f"{name}.u32.u32.s32.sat.{second}", "$d, $a, $b, $c")
+        yield _parts(f"{name}.s32.s32.s32.sat", "$d.h1, $a.h0, $b.h1, $c")
+        yield _parts(f"{name}.u32.s32.u32.sat", "$d.b2, $a.h1, $b.b1, $c")
+        yield _parts(f"{name}.s32.s32.u32", "$d.h0, $a, $b, $c")
+    for relation in _RELATIONS:
+        yield _parts(f"vset.s32.u32.{relation}", "$d, $a, $b")
+        yield _parts(f"vset.u32.u32.{relation}", "$d, $a.b0, $b.b1")
+    yield _parts("vset.s32.s32.lt", "$d.b3, $a.h0, $b.h1, $c")
+    for second in ("add", "min", "max"):
+        yield _parts(f"vset.u32.s32.ge.{second}", "$d, $a.h0, $b.b3, $c")
+    for name in ("vshl", "vshr"):
+        for mode in ("clamp", "wrap"):
+            yield _parts(f"{name}.u32.u32.u32.{mode}", "$d, $a, $b", "count")
+            yield _parts(f"{name}.s32.s32.u32.sat.{mode}", "$d, $a, $b", "count")
+            yield _parts(f"{name}.s32.s32.u32.{mode}.add", "$d, $a.h1, $b.b0, $c", "count")
+            yield _parts(f"{name}.u32.s32.u32.sat.{mode}", "$d.h0, $a.b2, $b, $c", "count")
+    for name, operands in (
+        ("vmad.u32.u32.u32", "$d, $a, $b, $c"),
+        ("vmad.s32.s32.u32", "$d, $a.h0, $b.b1, $c"),
+        ("vmad.s32.s32.s32", "$d, -$a, $b.h1, $c"),
+        ("vmad.s32.u32.u32", "$d, $a.b0, $b.b3, -$c"),
+        ("vmad.u32.u32.u32.po", "$d, $a.h1, $b.h0, $c"),
+        ("vmad.u32.u32.u32.sat.shr7", "$d, $a.h0, $b.h0, $c"),
+        ("vmad.s32.s32.s32.sat.shr15", "$d, $a, $b, $c"),
+        ("vmad.s32.s32.s32.sat", "$d, $a, -$b, $c"),
+        ("vmad.u32.u32.u32.po.sat.shr15", "$d, $a, $b, $c"),
+    ):
+        yield _parts(name, operands)
+    yield from _simd_video()
+
+
+def _simd_video() -> Iterator[Form]:
+    for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"):
+        for count, mask, selector in (("2", "h1", "h03"), ("4", "b20", "b7153")):
+            for types in ("u32.u32.u32", "s32.s32.s32"):
+                yield _parts(f"{name}{count}.{types}", "$d, $a, $b, $c")
+                yield _parts(f"{name}{count}.{types}.sat", "$d, $a, $b, $c")
+                yield _parts(f"{name}{count}.{types}.add", "$d, $a, $b, $c")
+            yield _parts(f"{name}{count}.s32.u32.s32.sat", f"$d.{mask}, $a.{selector}, $b, $c")
+            yield _parts(f"{name}{count}.u32.s32.s32.add", f"$d.{mask}, $a, $b.{selector}, $c")
+    for relation in _RELATIONS:
+        for count, mask, selector in (("2", "h0", "h31"), ("4", "b321", "b0246")):
+            yield _parts(f"vset{count}.u32.u32.{relation}", "$d, $a, $b, $c")
+            yield _parts(f"vset{count}.s32.u32.{relation}.add", "$d, $a, $b, $c")
+            yield _parts(f"vset{count}.s32.s32.{relation}", f"$d.{mask}, $a, $b.{selector}, $c")
+
+
+def _parts(name: str, places: str, second: str = "b32") -> Form:
+    """A video instruction on parts of 32-bit registers."""
+    operands = ("b32", second, "b32")[: places.count(",")]
+    return Form(f"{name} {places.replace('$', '')}", f"{name} {places};", ("u32",), operands)
 
 
 def _table() -> Iterator[Form]:
