@@ -10,6 +10,7 @@
 
 #include "block.hpp"
 #include "float.hpp"
+#include "heap.hpp"
 #include "lanes.hpp"
 
 namespace cudademo::emulator {
@@ -104,13 +105,41 @@ std::byte* locate_parameter(Warp& warp, unsigned lane, std::uint64_t offset, std
   return frame.parameters.data() + lane * size + offset;
 }
 
+std::byte* locate_allocated(Warp& warp, unsigned lane, HeapBlock& block, std::uint64_t address,
+                            std::size_t bytes, Use use) {
+  if (!block.is_live()) {
+    refuse(warp, lane, kind::out_of_bounds, address, bytes, use,
+           "in " + block.range.label + ", which was freed (" + block.freed_at + ")",
+           block.range.label);
+  }
+  std::byte* state = block.written.data() + (address - block.range.begin);
+  if (use == Use::write) {
+    std::memset(state, 1, bytes);
+  } else if (warp.block().launch().options.checks &&
+             std::any_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; })) {
+    refuse(warp, lane, kind::uninitialised, address, bytes, use,
+           "in " + block.range.label + ", which no thread has written (byte " +
+               std::to_string(address - block.range.begin) + " of it)",
+           block.range.label);
+  }
+  return reinterpret_cast<std::byte*>(address);
+}
+
 std::byte* locate_global(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
                          Use use) {
   const Memory& memory = *warp.block().launch().memory;
   const Range* range = memory.find(address, bytes);
   if (range == nullptr) {
+    HeapBlock* block = warp.block().launch().heap->nearest(address);
+    if (block != nullptr && block->holds(address, bytes)) {
+      return locate_allocated(warp, lane, *block, address, bytes, use);
+    }
     const Range* near = memory.nearest(address);
-    refuse(warp, lane, kind::out_of_bounds, address, bytes, use, memory.describe(address, bytes),
+    if (block != nullptr &&
+        (near == nullptr || distance(block->range, address) < distance(*near, address))) {
+      near = &block->range;
+    }
+    refuse(warp, lane, kind::out_of_bounds, address, bytes, use, describe(near, address, bytes),
            near != nullptr ? near->label : "");
   }
   if (use != Use::read && !range->writable) {

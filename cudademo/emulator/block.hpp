@@ -24,6 +24,8 @@ struct Extent {
   std::uint64_t count() const noexcept { return std::uint64_t{x} * y * z; }
 };
 
+class Heap;
+
 struct Options {
   bool checks = true;      // races and uninitialised reads; bounds always are
   std::uint64_t seed = 0;  // permutes blocks and warps; 0 leaves their order
@@ -39,6 +41,7 @@ struct Launch {
   std::uint32_t dynamic_shared_bytes = 0;
   std::vector<std::byte> parameters;
   const Memory* memory = nullptr;
+  Heap* heap = nullptr;
   Options options;
   std::uint64_t number = 0;  // of the launch, in the process
   std::atomic<std::uint64_t> executed{0};

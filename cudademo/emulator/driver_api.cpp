@@ -17,6 +17,7 @@
 
 #include "block.hpp"
 #include "fault.hpp"
+#include "heap.hpp"
 #include "interface.hpp"
 #include "memory.hpp"
 #include "program.hpp"
@@ -94,6 +95,7 @@ struct State {
   std::map<std::uint64_t, std::pair<std::size_t, std::unique_ptr<std::byte[]>>> allocations;
   std::map<const LibraryHandle*, std::unique_ptr<LibraryHandle>> libraries;
   CudademoEmulatorOptions options{1, 0, std::uint64_t{1} << 28, 0, 8, 0};
+  Heap heap;
   std::atomic<std::uint64_t> launches{0};
   std::atomic<std::uint64_t> executed{0};
   int context = 0;  // its address is the one context's
@@ -175,6 +177,7 @@ Result launch(const KernelHandle& kernel, const Extent& grid, const Extent& bloc
   work.dynamic_shared_bytes = shared_bytes;
   work.parameters = pack(entry, parameters);
   work.memory = &memory;
+  work.heap = &state().heap;
   work.number = ++state().launches;
   {
     const std::lock_guard lock(state().guard);
