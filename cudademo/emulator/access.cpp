@@ -364,6 +364,7 @@ void ld(Decoder& d, const ptx::Instruction& w) {
 }
 
 void st(Decoder& d, const ptx::Instruction& w) {
+  if (w.has("async") || w.has("bulk")) d.fail("this instruction is not emulated");
   d.require(2);
   Access access = access_of(d, w);
   std::vector<Row> rows{d.address(base_of(d, w.operands[0]), access.wide_base)};
@@ -378,6 +379,12 @@ void st(Decoder& d, const ptx::Instruction& w) {
 // Hints to a cache that is not there.
 void nothing(Decoder&, const ptx::Instruction&) {}
 
+void createpolicy(Decoder& d, const ptx::Instruction& w) {
+  d.require(1);
+  d.emit(unary<u64, u64>([](u64 none) { return none; }),
+         {d.result(w.operands[0], 8), d.constant(0, 8)});
+}
+
 }  // namespace
 
 void add_memory_rules(Rules& rules) {
@@ -388,6 +395,7 @@ void add_memory_rules(Rules& rules) {
   rules["prefetchu"] = nothing;
   rules["applypriority"] = nothing;
   rules["discard"] = nothing;
+  rules["createpolicy"] = createpolicy;
 }
 
 }  // namespace cudademo::emulator

@@ -234,6 +234,40 @@ void alloca_rule(Decoder& d, const ptx::Instruction& w) {
       {result, size});
 }
 
+// The stack grows upwards here; what it is at is opaque to the kernel.
+template <typename T>
+void stacksave_of(Decoder& d, const ptx::Instruction& w) {
+  d.emit(
+      [](Warp& warp, const Instruction& instruction, Mask mask) {
+        T values[lanes];
+        for (unsigned lane = 0; lane < lanes; ++lane) values[lane] = warp.local_top(lane);
+        put(warp, instruction.rows[0], values, mask);
+      },
+      {d.result(w.operands[0], sizeof(T))});
+}
+
+template <typename T>
+void stackrestore_of(Decoder& d, const ptx::Instruction& w) {
+  d.emit(
+      [](Warp& warp, const Instruction& instruction, Mask mask) {
+        const T* values = row<T>(warp, instruction.rows[0]);
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+          if (is_set(mask, lane)) warp.set_local_top(lane, static_cast<u32>(values[lane]));
+        }
+      },
+      {d.source(w.operands[0], sizeof(T))});
+}
+
+void stacksave(Decoder& d, const ptx::Instruction& w) {
+  d.require(1);
+  last_type(w) == "u32" ? stacksave_of<u32>(d, w) : stacksave_of<u64>(d, w);
+}
+
+void stackrestore(Decoder& d, const ptx::Instruction& w) {
+  d.require(1);
+  last_type(w) == "u32" ? stackrestore_of<u32>(d, w) : stackrestore_of<u64>(d, w);
+}
+
 }  // namespace
 
 void add_control_rules(Rules& rules) {
@@ -251,6 +285,8 @@ void add_control_rules(Rules& rules) {
   rules["setmaxnreg"] = nothing;
   rules["griddepcontrol"] = nothing;
   rules["alloca"] = alloca_rule;
+  rules["stacksave"] = stacksave;
+  rules["stackrestore"] = stackrestore;
 }
 
 }  // namespace cudademo::emulator

@@ -470,7 +470,7 @@ void cvt(Decoder& d, const ptx::Instruction& w) {
   if (w.modifiers.size() < 2) d.fail("two types are needed");
   if (w.has("pack")) return cvt_pack(d, w);
   const std::string_view from = last_type(w);
-  const std::string_view to = w.modifiers[w.modifiers.size() - 2];
+  const std::string_view to = last_type(w, 1);
   if (packed(d, w, to, from)) return;
   const bool from_real = is_float(from) || from == "tf32";
   const bool to_real = is_float(to) || to == "tf32";
@@ -487,74 +487,11 @@ void cvt(Decoder& d, const ptx::Instruction& w) {
   d.emit(handler, {result, a}).detail = static_cast<u8>(detail);
 }
 
-// ---- cvta, isspacep ----
-
-std::uint64_t window_of(const ptx::Instruction& w) {
-  if (w.has("shared") || w.has("shared::cta") || w.has("shared::cluster")) return shared_window;
-  if (w.has("local")) return local_window;
-  if (w.has("param") || w.has("param::entry")) return param_window;
-  return 0;  // global and const: the generic address is the address
-}
-
-void cvta(Decoder& d, const ptx::Instruction& w) {
-  d.require(2);
-  const std::size_t bytes = ptx::size_of(last_type(w));
-  if (bytes != 8) d.fail("only 64-bit addresses");
-  const Row a = d.source(w.operands[1], 8);
-  const std::uint64_t window = window_of(w);
-  const Handler handler =
-      w.has("to") ? [](Warp& warp, const Instruction& i, Mask mask) {
-        const u64* from = row<u64>(warp, i.rows[1]);
-        u64 values[lanes];
-        for (unsigned lane = 0; lane < lanes; ++lane) {
-          values[lane] = from[lane] - static_cast<u64>(i.immediate);
-        }
-        put(warp, i.rows[0], values, mask);
-      }
-                  : [](Warp& warp, const Instruction& i, Mask mask) {
-        const u64* from = row<u64>(warp, i.rows[1]);
-        u64 values[lanes];
-        for (unsigned lane = 0; lane < lanes; ++lane) {
-          values[lane] = from[lane] + static_cast<u64>(i.immediate);
-        }
-        put(warp, i.rows[0], values, mask);
-      };
-  d.emit(handler, {d.result(w.operands[0], 8), a}).immediate = static_cast<std::int64_t>(window);
-}
-
-bool is_constant(Warp& warp, u64 address) {
-  const Range* range = warp.block().launch().memory->find(address, 1);
-  return range != nullptr && range->is_constant;
-}
-
-void isspacep(Decoder& d, const ptx::Instruction& w) {
-  d.require(2);
-  const Row a = d.source(w.operands[1], 8);
-  Instruction& made = d.emit(
-      [](Warp& warp, const Instruction& i, Mask mask) {
-        const u64* from = row<u64>(warp, i.rows[1]);
-        const auto window = static_cast<u64>(i.immediate);
-        Mask in = 0;
-        for (unsigned lane = 0; lane < lanes; ++lane) {
-          const bool is = window != 0 ? from[lane] >= window && from[lane] < window + window_bytes
-                                      : from[lane] < shared_window &&
-                                            is_constant(warp, from[lane]) == (i.detail != 0);
-          in |= Mask{is} << lane;
-        }
-        put_mask(warp, i.rows[0], in, mask);
-      },
-      {d.result(w.operands[0], 0), a});
-  made.immediate = static_cast<std::int64_t>(window_of(w));
-  made.detail = w.has("const") ? 1 : 0;
-}
-
 }  // namespace
 
 void add_convert_rules(Rules& rules) {
   rules["mov"] = mov;
   rules["cvt"] = cvt;
-  rules["cvta"] = cvta;
-  rules["isspacep"] = isspacep;
 }
 
 }  // namespace cudademo::emulator

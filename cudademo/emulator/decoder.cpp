@@ -109,6 +109,7 @@ constexpr SpecialName specials[] = {
     {"%reserved_smem_offset_end", Special::reserved_shared},
     {"%reserved_smem_offset_cap", Special::reserved_shared},
     {"%is_explicit_cluster", Special::zero},
+    {"%current_graph_exec", Special::zero},
     {"%clusterid", Special::ctaid},
     {"%nclusterid", Special::nctaid},
     {"%cluster_ctaid", Special::zero},
@@ -193,6 +194,7 @@ void Decoder::run() {
     add_float_rules(all);
     add_compare_rules(all);
     add_convert_rules(all);
+    add_space_rules(all);
     add_memory_rules(all);
     add_atomic_rules(all);
     add_control_rules(all);

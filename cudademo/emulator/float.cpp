@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 
+#include "extreme.hpp"
 #include "lanes.hpp"
 #include "numeric.hpp"
 
@@ -14,7 +15,7 @@ namespace cudademo::emulator {
 
 bool is_float(std::string_view type) noexcept {
   return type == "f32" || type == "f64" || type == "f16" || type == "f16x2" || type == "bf16" ||
-         type == "bf16x2";
+         type == "bf16x2" || type == "f32x2";
 }
 
 namespace {
@@ -93,14 +94,39 @@ Handler three_sources(F) {
   };
 }
 
+// Two f32 side by side in 64 bits.
+template <unsigned sources, typename F>
+Handler pairs_of_singles(F) {
+  return [](Warp& warp, const Instruction& instruction, Mask mask) {
+    const float* a = row<float>(warp, instruction.rows[1]);
+    const float* b = row<float>(warp, instruction.rows[2]);
+    const float* c = sources > 2 ? row<float>(warp, instruction.rows[3]) : a;
+    const unsigned detail = instruction.detail;
+    u64 values[lanes];
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      u32 halves[2];
+      for (unsigned i = 0; i < 2; ++i) {
+        const float x = flush(a[2 * lane + i], detail);
+        const float y = flush(b[2 * lane + i], detail);
+        float made;
+        if constexpr (sources == 2)
+          made = F{}(x, y, rounding_of(detail));
+        else
+          made = F{}(x, y, flush(c[2 * lane + i], detail), rounding_of(detail));
+        halves[i] = std::bit_cast<u32>(finish(made, detail));
+      }
+      values[lane] = halves[0] | u64{halves[1]} << 32;
+    }
+    put(warp, instruction.rows[0], values, mask);
+  };
+}
+
 // ---- 16 bits ----
 
 constexpr SmallFloat f16 = SmallFloat::f16;
 constexpr SmallFloat bf16 = SmallFloat::bf16;
 
 constexpr u16 one_of(SmallFloat format) { return format == f16 ? 0x3c00 : 0x3f80; }
-constexpr u16 infinity_of(SmallFloat format) { return format == f16 ? 0x7c00 : 0x7f80; }
-bool is_nan(SmallFloat format, u16 bits) { return (bits & 0x7fff) > infinity_of(format); }
 
 u16 flush16(SmallFloat format, u16 bits, unsigned detail) {
   return (detail & flushes) != 0 && format == f16 ? flush_subnormal_f16(bits) : bits;
@@ -189,6 +215,13 @@ void arithmetic(Decoder& d, const ptx::Instruction& w, F full, H half) {
       emit(d, w, choose(Tag<double>()), 8, sources);
     return;
   }
+  if (type == "f32x2") {
+    if constexpr (sources == 1) {
+      d.fail("not for this type");
+    } else {
+      return emit(d, w, pairs_of_singles<sources>(full), 8, sources);
+    }
+  }
   const bool packed = type.ends_with("x2");
   const auto choose = [&]<SmallFloat format>(Format<format>) {
     return sixteen_of<format, sources>(
@@ -200,52 +233,6 @@ void arithmetic(Decoder& d, const ptx::Instruction& w, F full, H half) {
 }
 
 // ---- minimum and maximum ----
-
-template <typename T>
-bool less(T a, T b) {  // -0 is less than +0
-  if (a == b) return std::signbit(a) && !std::signbit(b);
-  return a < b;
-}
-
-template <typename T, bool largest, bool with_nan, bool exclusive>
-T extreme(T a, T b) {
-  const T nan = std::is_same_v<T, float>
-                    ? static_cast<T>(std::bit_cast<float>(0x7fffffffu))
-                    : static_cast<T>(std::bit_cast<double>(u64{0x7fffffffffffffff}));
-  T chosen;
-  const bool negative = std::signbit(a) != std::signbit(b);
-  if (exclusive) {
-    a = std::abs(a);
-    b = std::abs(b);
-  }
-  if (std::isnan(a) || std::isnan(b)) {
-    if (with_nan || (std::isnan(a) && std::isnan(b))) return nan;
-    chosen = std::isnan(a) ? b : a;
-  } else {
-    chosen = less(a, b) != largest ? a : b;
-  }
-  return exclusive ? std::copysign(chosen, negative ? T{-1} : T{1}) : chosen;
-}
-
-template <SmallFloat format, bool largest, bool with_nan, bool exclusive>
-u16 extreme16(u16 a, u16 b) {
-  const u16 sign = exclusive ? static_cast<u16>((a ^ b) & 0x8000) : u16{0};
-  if (exclusive) {
-    a &= 0x7fff;
-    b &= 0x7fff;
-  }
-  u16 chosen;
-  if (is_nan(format, a) || is_nan(format, b)) {
-    if (with_nan || (is_nan(format, a) && is_nan(format, b))) return 0x7fff;
-    chosen = is_nan(format, a) ? b : a;
-  } else {
-    const auto ordered = [](u16 bits) {
-      return (bits & 0x8000) != 0 ? -static_cast<int>(bits & 0x7fff) - 1 : static_cast<int>(bits);
-    };
-    chosen = (ordered(a) < ordered(b)) != largest ? a : b;
-  }
-  return chosen | sign;
-}
 
 template <bool largest, bool with_nan, bool exclusive>
 void extreme_rule(Decoder& d, const ptx::Instruction& w) {
@@ -259,9 +246,33 @@ void extreme_rule(Decoder& d, const ptx::Instruction& w) {
       });
 }
 
+template <bool largest, bool with_nan, bool absolute>
+Handler extreme_of_three() {
+  return three_sources<float>([](float a, float b, float c, Rounding) {
+    if (absolute) {
+      a = std::abs(a);
+      b = std::abs(b);
+      c = std::abs(c);
+    }
+    constexpr auto of_two = extreme<float, largest, with_nan, false>;
+    return of_two(of_two(a, b), c);
+  });
+}
+
+template <bool largest>
+void extreme_of_three(Decoder& d, const ptx::Instruction& w) {
+  if (last_type(w) != "f32") d.fail("with three sources");
+  const bool absolute = w.has("abs");
+  const Handler handler = w.has("NaN") ? (absolute ? extreme_of_three<largest, true, true>()
+                                                   : extreme_of_three<largest, true, false>())
+                                       : (absolute ? extreme_of_three<largest, false, true>()
+                                                   : extreme_of_three<largest, false, false>());
+  emit(d, w, handler, 4, 3);
+}
+
 template <bool largest>
 void extreme_rules(Decoder& d, const ptx::Instruction& w) {
-  if (w.operands.size() > 3) d.fail("with three sources");
+  if (w.operands.size() > 3) return extreme_of_three<largest>(d, w);
   const bool exclusive = w.has("xorsign");
   if (w.has("NaN")) {
     return exclusive ? extreme_rule<largest, true, true>(d, w)
@@ -437,15 +448,49 @@ void sign_rule(Decoder& d, const ptx::Instruction& w) {
       [](auto, u16 a, u16, u16) { return static_cast<u16>(negates ? a ^ 0x8000 : a & 0x7fff); });
 }
 
+// ---- f16 and bf16 beside f32 ----
+
+bool is_mixed(const ptx::Instruction& w) { return last_type(w, 1) == "f32"; }
+
+// A source of 16 bits, as an f32.
+Row widened(Decoder& d, const ptx::Instruction& w, const ptx::Operand& operand) {
+  const Row from = d.source(operand, 2, true);
+  const Row to = d.temporary(4);
+  d.emit(last_type(w) == "bf16"
+             ? unary<float, u16>([](u16 bits) { return static_cast<float>(decode(bf16, bits)); })
+             : unary<float, u16>([](u16 bits) { return static_cast<float>(decode(f16, bits)); }),
+         {to, from});
+  return to;
+}
+
+void mixed(Decoder& d, const ptx::Instruction& w, Handler handler, std::size_t narrow,
+           std::size_t sources) {
+  d.require(sources + 1);
+  std::vector<Row> rows{no_row};
+  for (std::size_t i = 1; i <= sources; ++i) {
+    rows.push_back(i <= narrow ? widened(d, w, w.operands[i]) : d.source(w.operands[i], 4, true));
+  }
+  rows[0] = d.result(w.operands[0], 4);
+  d.emit(handler, rows).detail = static_cast<std::uint8_t>(detail_of(w));
+}
+
 }  // namespace
 
 void float_add(Decoder& d, const ptx::Instruction& w) {
+  if (is_mixed(w)) {
+    return mixed(
+        d, w, two_sources<float>([](float a, float b, Rounding r) { return add(a, b, r); }), 1, 2);
+  }
   arithmetic<2>(
       d, w, [](auto a, auto b, Rounding r) { return add(a, b, r); },
       [](auto format, u16 a, u16 b, u16) { return add(decltype(format)::value, a, b); });
 }
 
 void float_sub(Decoder& d, const ptx::Instruction& w) {
+  if (is_mixed(w)) {
+    return mixed(
+        d, w, two_sources<float>([](float a, float b, Rounding r) { return add(a, -b, r); }), 1, 2);
+  }
   arithmetic<2>(
       d, w, [](auto a, auto b, Rounding r) { return add(a, -b, r); },
       [](auto format, u16 a, u16 b, u16) { return sub(decltype(format)::value, a, b); });
@@ -458,6 +503,12 @@ void float_mul(Decoder& d, const ptx::Instruction& w) {
 }
 
 void float_fma(Decoder& d, const ptx::Instruction& w) {
+  if (is_mixed(w)) {
+    return mixed(d, w, three_sources<float>([](float a, float b, float c, Rounding r) {
+                   return fma(a, b, c, r);
+                 }),
+                 2, 3);
+  }
   arithmetic<3>(
       d, w, [](auto a, auto b, auto c, Rounding r) { return fma(a, b, c, r); },
       [](auto format, u16 a, u16 b, u16 c) { return fma(decltype(format)::value, a, b, c); });

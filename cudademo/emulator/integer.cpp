@@ -647,8 +647,8 @@ void dot(Decoder& d, const ptx::Instruction& w) {
   if (w.modifiers.size() < 2) d.fail("two types are needed");
   const bool four = w.opcode == "dp4a";
   const bool upper = w.has("hi");
-  const bool a_signed = is_signed_type(w.modifiers[w.modifiers.size() - 2]);
-  const bool b_signed = is_signed_type(w.modifiers.back());
+  const bool a_signed = is_signed_type(last_type(w, 1));
+  const bool b_signed = is_signed_type(last_type(w));
   const Handler handler = a_signed ? (b_signed ? dot_handler<std::int8_t, std::int8_t>(four, upper)
                                                : dot_handler<std::int8_t, u8>(four, upper))
                                    : (b_signed ? dot_handler<u8, std::int8_t>(four, upper)

@@ -120,6 +120,9 @@ struct Module {
 // Bytes of an element of a type; 0 for .pred and unknown ones.
 std::size_t size_of(std::string_view type) noexcept;
 
+// Whether a modifier names a type: .u32, .bf16x2, .e4m3x2, .pred.
+bool is_type(std::string_view modifier) noexcept;
+
 // Throws ParseError.
 Module parse(std::string text);
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -495,6 +495,9 @@ def _integer_arithmetic() -> Iterator[Form]:
                 yield _plain(f"dp2a.{part}.{kind}.{other}", "b32", "b32", "b32", "b32")
     for name in ("min.relu.s32", "max.relu.s32"):
         yield _plain(name, "s32", "s32", "s32", capability=90)
+    # As CUDA's headers write them.
+    for name in ("min.s16x2.relu", "max.s16x2.relu"):
+        yield _plain(name, "s16x2", "s16x2", "s16x2", capability=90)
     for kind in ("s16x2", "u16x2"):
         for name in ("add", "min", "max", *(("min.relu", "max.relu") if kind[0] == "s" else ())):
             yield _plain(f"{name}.{kind}", kind, kind, kind, capability=90)
@@ -937,6 +940,7 @@ def _atomics() -> Iterator[Form]:
             yield _atomic(f"atom.{space}.{operation}", space, capability)
             if not operation.startswith(("cas", "exch")):
                 yield _atomic(f"red.{space}.{operation}", space, capability)
+    yield from _vector_atomics()
     for name in (
         "atom.add.u32",
         "atom.relaxed.gpu.global.add.u32",
@@ -962,6 +966,55 @@ def _atomics() -> Iterator[Form]:
             after="__syncthreads(); d = all;",
             extra=(("r", _SHARED.format("all")),),
         )
+
+
+def _vector_atomics() -> Iterator[Form]:
+    """On vectors in global memory: what the first four elements held, or what they hold then."""
+    cases = [(f"add.v{count}.f32", count) for count in (2, 4)]
+    for kind, counts in (
+        ("f16", (2, 4, 8)),
+        ("bf16", (2, 4, 8)),
+        ("f16x2", (2, 4)),
+        ("bf16x2", (2, 4)),
+    ):
+        for name in ("add", "min", "max"):
+            cases += [(f"{name}.noftz.v{count}.{kind}", count) for count in counts]
+    for case, count in cases:
+        kind = case.rpartition(".")[2]
+        cpp = CPP[KINDS[kind].register]
+        operands = "{" + ", ".join(f"${name}" for name in "cxcxcxcx"[:count]) + "}"
+        first = "ab" * (count // 2)
+        fill = " ".join(f"cell[{k}] = {name};" for k, name in enumerate(first))
+        shown = min(count, 4)
+        more: dict[str, Any] = {
+            "capability": 90,
+            "globals_": f"__device__ __align__(16) {cpp} FORM_cells[{COUNT} * {count}];",
+            "extra": (("l", _GLOBAL.format("cell")),),
+        }
+        setup = f"{cpp}* cell = FORM_cells + {count} * i; {fill}"
+        results, after = (kind,) * shown, "volatile auto* now = cell; "
+        after += " ".join(f"{name} = now[{k}];" for k, name in enumerate("defg"[:shown]))
+        name = f"red.global.{case}"
+        for form in (
+            Form(name, f"{name} [$p], {operands};", results, (kind,) * 4, after=after, **more),
+            *_fetching(case, count, kind, operands, more),
+        ):
+            cells = form.kernel + "_cells"
+            yield replace(
+                form,
+                setup=setup.replace("FORM_cells", cells),
+                globals_=form.globals_.replace("FORM_cells", cells),
+            )
+
+
+def _fetching(
+    case: str, count: int, kind: str, operands: str, more: dict[str, Any]
+) -> Iterator[Form]:
+    if count > 4:  # more results than a form has
+        return
+    name = f"atom.global.{case}"
+    results = "{" + ", ".join(f"${place}" for place in "defg"[:count]) + "}"
+    yield Form(name, f"{name} {results}, [$p], {operands};", (kind,) * count, (kind,) * 4, **more)
 
 
 _SHARED = "(unsigned)__cvta_generic_to_shared(&{})"
