@@ -45,8 +45,16 @@ std::string operation(Use use, std::size_t bytes) {
   throw Fault(std::move(report));
 }
 
-std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
-                         Use use) {
+// Compilers widen loads: what they then have no use for need not have been written.
+bool is_written(const std::byte* state, std::size_t bytes, const Access& access) {
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (state[i] == std::byte{0} && (access.unused >> i / access.bytes & 1) == 0) return false;
+  }
+  return true;
+}
+
+std::byte* locate_shared(Warp& warp, unsigned lane, const Access& access, std::uint64_t offset,
+                         std::size_t bytes, Use use) {
   Block& block = warp.block();
   const std::uint64_t end = block.shared_bytes();
   if (offset + bytes > end || offset < reserved_shared_bytes || offset + bytes < offset) {
@@ -63,7 +71,7 @@ std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::s
     std::byte* state = block.shared_state(offset);
     if (use == Use::write) {
       std::memset(state, 1, bytes);
-    } else if (std::any_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; })) {
+    } else if (!is_written(state, bytes, access)) {
       refuse(warp, lane, kind::uninitialised, offset, bytes, use,
              "in shared memory that no thread has written (byte " +
                  std::to_string(offset - reserved_shared_bytes) + " of it)",
@@ -73,8 +81,8 @@ std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::s
   return block.shared(offset);
 }
 
-std::byte* locate_local(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
-                        Use use) {
+std::byte* locate_local(Warp& warp, unsigned lane, const Access& access, std::uint64_t offset,
+                        std::size_t bytes, Use use) {
   std::byte* place = warp.local(lane, offset, bytes);
   if (place == nullptr) {
     refuse(
@@ -86,7 +94,7 @@ std::byte* locate_local(Warp& warp, unsigned lane, std::uint64_t offset, std::si
     std::byte* state = warp.local_state(lane, offset);
     if (use == Use::write) {
       std::memset(state, 1, bytes);
-    } else if (std::any_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; })) {
+    } else if (!is_written(state, bytes, access)) {
       refuse(warp, lane, kind::uninitialised, offset, bytes, use,
              "in local memory that the thread has not written", "local memory");
     }
@@ -105,8 +113,8 @@ std::byte* locate_parameter(Warp& warp, unsigned lane, std::uint64_t offset, std
   return frame.parameters.data() + lane * size + offset;
 }
 
-std::byte* locate_allocated(Warp& warp, unsigned lane, HeapBlock& block, std::uint64_t address,
-                            std::size_t bytes, Use use) {
+std::byte* locate_allocated(Warp& warp, unsigned lane, const Access& access, HeapBlock& block,
+                            std::uint64_t address, std::size_t bytes, Use use) {
   if (!block.is_live()) {
     refuse(warp, lane, kind::out_of_bounds, address, bytes, use,
            "in " + block.range.label + ", which was freed (" + block.freed_at + ")",
@@ -115,8 +123,7 @@ std::byte* locate_allocated(Warp& warp, unsigned lane, HeapBlock& block, std::ui
   std::byte* state = block.written.data() + (address - block.range.begin);
   if (use == Use::write) {
     std::memset(state, 1, bytes);
-  } else if (warp.block().launch().options.checks &&
-             std::any_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; })) {
+  } else if (warp.block().launch().options.checks && !is_written(state, bytes, access)) {
     refuse(warp, lane, kind::uninitialised, address, bytes, use,
            "in " + block.range.label + ", which no thread has written (byte " +
                std::to_string(address - block.range.begin) + " of it)",
@@ -125,14 +132,14 @@ std::byte* locate_allocated(Warp& warp, unsigned lane, HeapBlock& block, std::ui
   return reinterpret_cast<std::byte*>(address);
 }
 
-std::byte* locate_global(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
-                         Use use) {
+std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::uint64_t address,
+                         std::size_t bytes, Use use) {
   const Memory& memory = *warp.block().launch().memory;
   const Range* range = memory.find(address, bytes);
   if (range == nullptr) {
     HeapBlock* block = warp.block().launch().heap->nearest(address);
     if (block != nullptr && block->holds(address, bytes)) {
-      return locate_allocated(warp, lane, *block, address, bytes, use);
+      return locate_allocated(warp, lane, access, *block, address, bytes, use);
     }
     const Range* near = memory.nearest(address);
     if (block != nullptr &&
@@ -181,13 +188,13 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
   }
   switch (space) {
     case Space::shared:
-      return locate_shared(warp, lane, address, bytes, use);
+      return locate_shared(warp, lane, instruction.access, address, bytes, use);
     case Space::local:
-      return locate_local(warp, lane, address, bytes, use);
+      return locate_local(warp, lane, instruction.access, address, bytes, use);
     case Space::param:
       return locate_parameter(warp, lane, address, bytes, use);
     default:
-      return locate_global(warp, lane, address, bytes, use);
+      return locate_global(warp, lane, instruction.access, address, bytes, use);
   }
 }
 
@@ -276,8 +283,12 @@ void load(Warp& warp, const Instruction& instruction, Mask mask) {
     if (!is_set(mask, lane)) continue;
     const std::byte* from = locate(warp, instruction, lane,
                                    address_of(warp, instruction, elements, lane), bytes, Use::read);
-    note(warp, instruction, lane, from, bytes, Use::read);
+    if (instruction.access.unused == 0) note(warp, instruction, lane, from, bytes, Use::read);
     for (unsigned i = 0; i < elements; ++i) {
+      if ((instruction.access.unused >> i & 1) != 0) continue;
+      if (instruction.access.unused != 0) {
+        note(warp, instruction, lane, from + i * sizeof(Memory), sizeof(Memory), Use::read);
+      }
       Memory value;
       std::memcpy(&value, from + i * sizeof(Memory), sizeof(Memory));
       row<Register>(warp, instruction.rows[i])[lane] = static_cast<Register>(value);
@@ -355,6 +366,9 @@ void ld(Decoder& d, const ptx::Instruction& w) {
   const Row base = d.address(base_of(d, w.operands[1]), access.wide_base);
   std::vector<Row> rows;
   for (const ptx::Operand& element : elements_of(d, w.operands[0], access.elements)) {
+    if (access.elements > 1 && !d.is_used(element)) {
+      access.unused |= static_cast<std::uint8_t>(1u << rows.size());
+    }
     rows.push_back(d.result(element, access.bytes, access.is_signed));
   }
   rows.push_back(base);

@@ -143,7 +143,28 @@ Row Decoder::reserve(std::size_t bytes) {
   return static_cast<Row>(at);
 }
 
+namespace {
+
+void count_mentions(const ptx::Operand& operand, std::vector<std::uint32_t>& mentions) {
+  if (operand.index >= 0 && operand.kind == ptx::Operand::Kind::variable) {
+    ++mentions[static_cast<std::size_t>(operand.index)];
+  }
+  for (const ptx::Operand& item : operand.items) count_mentions(item, mentions);
+}
+
+}  // namespace
+
+bool Decoder::is_used(const ptx::Operand& result) const {
+  return result.kind == ptx::Operand::Kind::variable &&
+         mentions_[static_cast<std::size_t>(result.index)] > 1;
+}
+
 void Decoder::place_variables() {
+  mentions_.assign(source_.variables.size(), 0);
+  for (const ptx::Instruction& written : source_.code) {
+    for (const ptx::Operand& operand : written.operands) count_mentions(operand, mentions_);
+    if (written.guard >= 0) ++mentions_[static_cast<std::size_t>(written.guard)];
+  }
   rows_.assign(source_.variables.size(), no_row);
   slots_.assign(source_.variables.size(), {});
   std::size_t local = 0;

@@ -46,6 +46,9 @@ class Decoder {
   Instruction& emit(Handler handler, std::initializer_list<Row> rows);
   Instruction& emit(Handler handler, const std::vector<Row>& rows);
 
+  // Whether a register stands anywhere else in the function.
+  bool is_used(const ptx::Operand& result) const;
+
   const Symbol* symbol(std::string_view name) const;
   std::uint32_t position_of(int label) const;
   const ptx::Label& label(int index) const;
@@ -72,8 +75,9 @@ class Decoder {
   const std::map<std::string_view, Symbol>& symbols_;
   Function& made_;
   const ptx::Instruction* current_ = nullptr;
-  std::vector<Row> rows_;    // of a function's register variables
-  std::vector<Slot> slots_;  // of its local, parameter and shared variables
+  std::vector<Row> rows_;                // of a function's register variables
+  std::vector<std::uint32_t> mentions_;  // of each variable, by the operands
+  std::vector<Slot> slots_;              // of its local, parameter and shared variables
   struct Constant {
     std::uint64_t bits;
     std::size_t bytes;
