@@ -212,6 +212,9 @@ void Decoder::run() {
   static const Rules rules = [] {
     Rules all;
     add_integer_rules(all);
+    add_product_rules(all);
+    add_bit_rules(all);
+    add_logic_rules(all);
     add_float_rules(all);
     add_compare_rules(all);
     add_convert_rules(all);

@@ -101,6 +101,9 @@ using Rules = std::map<std::string_view, Rule>;
 void barrier_of_warp(Decoder& decoder, const ptx::Instruction& written);
 
 void add_integer_rules(Rules& rules);
+void add_product_rules(Rules& rules);
+void add_bit_rules(Rules& rules);
+void add_logic_rules(Rules& rules);
 void add_float_rules(Rules& rules);
 void add_compare_rules(Rules& rules);
 void add_convert_rules(Rules& rules);
