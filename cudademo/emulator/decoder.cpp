@@ -99,6 +99,7 @@ void Decoder::run() {
     add_float_rules(all);
     add_compare_rules(all);
     add_convert_rules(all);
+    add_move_rules(all);
     add_space_rules(all);
     add_memory_rules(all);
     add_atomic_rules(all);

@@ -107,6 +107,7 @@ void add_logic_rules(Rules& rules);
 void add_float_rules(Rules& rules);
 void add_compare_rules(Rules& rules);
 void add_convert_rules(Rules& rules);
+void add_move_rules(Rules& rules);
 void add_space_rules(Rules& rules);
 void add_memory_rules(Rules& rules);
 void add_atomic_rules(Rules& rules);
