@@ -97,6 +97,7 @@ void Decoder::run() {
     add_bit_rules(all);
     add_logic_rules(all);
     add_float_rules(all);
+    add_approximation_rules(all);
     add_compare_rules(all);
     add_convert_rules(all);
     add_move_rules(all);

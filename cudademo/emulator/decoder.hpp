@@ -105,6 +105,7 @@ void add_product_rules(Rules& rules);
 void add_bit_rules(Rules& rules);
 void add_logic_rules(Rules& rules);
 void add_float_rules(Rules& rules);
+void add_approximation_rules(Rules& rules);
 void add_compare_rules(Rules& rules);
 void add_convert_rules(Rules& rules);
 void add_move_rules(Rules& rules);
