@@ -1,12 +1,9 @@
 // The CUDA driver's functions, on the CPU. Signatures and results as in NVIDIA's cuda.h; work is
 // done when the call returns, so streams and events have nothing to wait for.
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -15,188 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "block.hpp"
-#include "fault.hpp"
-#include "heap.hpp"
-#include "interface.hpp"
-#include "memory.hpp"
-#include "program.hpp"
+#include "driver_state.hpp"
 
 namespace cudademo::emulator {
 
 namespace {
-
-using Result = int;
-
-constexpr Result success = 0;
-constexpr Result invalid_value = 1;
-constexpr Result out_of_memory = 2;
-constexpr Result invalid_device = 101;
-constexpr Result invalid_image = 200;
-constexpr Result invalid_context = 201;
-constexpr Result invalid_ptx = 218;
-constexpr Result invalid_handle = 400;
-constexpr Result not_found = 500;
-constexpr Result illegal_address = 700;
-constexpr Result out_of_resources = 701;
-constexpr Result launch_timeout = 702;
-constexpr Result assert_failed = 710;
-constexpr Result misaligned_address = 716;
-constexpr Result invalid_address_space = 717;
-constexpr Result launch_failed = 719;
-constexpr Result not_supported = 801;
-
-struct ResultName {
-  Result result;
-  const char* name;
-  const char* text;
-};
-
-constexpr ResultName names[] = {
-    {success, "CUDA_SUCCESS", "no error"},
-    {invalid_value, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-    {invalid_image, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
-    {invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {invalid_ptx, "CUDA_ERROR_INVALID_PTX", "the PTX cannot be read"},
-    {invalid_handle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-    {not_found, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-    {illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {out_of_resources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
-     "too many resources requested for launch"},
-    {launch_timeout, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
-    {assert_failed, "CUDA_ERROR_ASSERT", "device-side assert triggered"},
-    {misaligned_address, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
-    {invalid_address_space, "CUDA_ERROR_INVALID_ADDRESS_SPACE",
-     "operation not supported on this address space"},
-    {launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-    {not_supported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
-};
-
-constexpr int max_block_threads = 1024;
-constexpr int shared_opt_in_bytes = 227 * 1024;  // as the larger chips have
-constexpr int shared_default_bytes = 48 * 1024;
-
-struct KernelHandle {
-  const Program* program;
-  const Function* function;
-  int dynamic_limit;  // bytes of dynamic shared memory that a launch may ask for
-};
-
-struct LibraryHandle {
-  std::unique_ptr<Program> program;
-  std::map<std::string, std::unique_ptr<KernelHandle>, std::less<>> kernels;
-};
-
-// All that the process shares. Made at first use and never destroyed: launches may come late.
-struct State {
-  std::mutex guard;
-  std::map<std::uint64_t, std::pair<std::size_t, std::unique_ptr<std::byte[]>>> allocations;
-  std::map<const LibraryHandle*, std::unique_ptr<LibraryHandle>> libraries;
-  CudademoEmulatorOptions options{1, 0, std::uint64_t{1} << 28, 0, 8, 0};
-  Heap heap;
-  std::atomic<std::uint64_t> launches{0};
-  std::atomic<std::uint64_t> executed{0};
-  int context = 0;  // its address is the one context's
-};
-
-State& state() {
-  static State* all = new State();
-  return *all;
-}
-
-thread_local std::vector<void*> contexts;
-thread_local std::vector<Range> arrays;
-thread_local Report latest;
-thread_local bool has_report = false;
-
-void remember(Report report) {
-  latest = std::move(report);
-  has_report = true;
-}
-
-Result result_of(const Report& report) {
-  const std::string kind = report.kind;
-  if (kind == kind::out_of_bounds || kind == kind::uninitialised) return illegal_address;
-  if (kind == kind::misaligned) return misaligned_address;
-  if (kind == kind::budget) return launch_timeout;
-  if (kind == kind::assertion) return assert_failed;
-  if (kind == kind::unsupported) return not_supported;
-  return launch_failed;
-}
-
-std::vector<std::byte> pack(const Function& entry, void** parameters) {
-  std::vector<std::byte> bytes(entry.parameter_bytes);
-  for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
-    const Slot& slot = entry.parameters[i];
-    if (slot.bytes != 0) std::memcpy(bytes.data() + slot.offset, parameters[i], slot.bytes);
-  }
-  return bytes;
-}
-
-Memory memory_of(const Program& program) {
-  Memory memory;
-  for (Range& range : arrays) memory.add(std::move(range));
-  arrays.clear();
-  for (const StaticMemory& item : program.statics) {
-    const auto begin = reinterpret_cast<std::uint64_t>(item.data);
-    memory.add({begin, begin + item.bytes, "the variable " + item.name, !item.is_constant,
-                item.is_constant});
-  }
-  {
-    const std::lock_guard lock(state().guard);
-    for (const auto& [begin, allocation] : state().allocations) {
-      memory.add({begin, begin + allocation.first,
-                  std::to_string(allocation.first) + " bytes of cuMemAlloc", true, false});
-    }
-  }
-  memory.finish();
-  return memory;
-}
-
-Result launch(const KernelHandle& kernel, const Extent& grid, const Extent& block,
-              std::uint32_t shared_bytes, void** parameters, bool is_cooperative) {
-  const Function& entry = *kernel.function;
-  if (grid.count() == 0 || block.count() == 0 || block.count() > max_block_threads ||
-      block.z > 64 || block.count() > entry.max_threads || grid.y > 65535 || grid.z > 65535 ||
-      grid.x > 0x7fffffff) {
-    arrays.clear();
-    return invalid_value;
-  }
-  if (static_cast<std::int64_t>(shared_bytes) > kernel.dynamic_limit) {
-    arrays.clear();
-    return invalid_value;
-  }
-  const Memory memory = memory_of(*kernel.program);
-  Launch work;
-  work.program = kernel.program;
-  work.entry = &entry;
-  work.grid = grid;
-  work.block = block;
-  work.dynamic_shared_bytes = shared_bytes;
-  work.parameters = pack(entry, parameters);
-  work.memory = &memory;
-  work.heap = &state().heap;
-  work.number = ++state().launches;
-  {
-    const std::lock_guard lock(state().guard);
-    const CudademoEmulatorOptions& options = state().options;
-    work.options = {options.checks != 0, options.seed, options.budget, options.threads};
-  }
-  work.is_cooperative = is_cooperative;
-  try {
-    run(work);
-  } catch (const Fault& fault) {
-    state().executed += work.executed;
-    remember(fault.report);
-    return result_of(fault.report);
-  } catch (const std::bad_alloc&) {
-    return out_of_memory;
-  }
-  state().executed += work.executed;
-  return success;
-}
 
 const KernelHandle* as_kernel(const void* handle) {
   return static_cast<const KernelHandle*>(handle);
@@ -226,33 +46,11 @@ int function_attribute(const KernelHandle& kernel, int attribute) {
 
 using namespace cudademo::emulator;
 
-#define EXPORTED extern "C" __attribute__((visibility("default")))
-
 EXPORTED Result cuInit(unsigned) { return success; }
 
 EXPORTED Result cuDriverGetVersion(int* version) {
   *version = 13000;
   return success;
-}
-
-EXPORTED Result cuGetErrorName(Result result, const char** text) {
-  for (const ResultName& known : names) {
-    if (known.result != result) continue;
-    *text = known.name;
-    return success;
-  }
-  *text = nullptr;
-  return invalid_value;
-}
-
-EXPORTED Result cuGetErrorString(Result result, const char** text) {
-  for (const ResultName& known : names) {
-    if (known.result != result) continue;
-    *text = known.text;
-    return success;
-  }
-  *text = nullptr;
-  return invalid_value;
 }
 
 EXPORTED Result cuDeviceGetCount(int* count) {
