@@ -47,6 +47,9 @@ std::string operation(Use use, std::size_t bytes) {
 
 // Compilers widen loads: what they then have no use for need not have been written.
 bool is_written(const std::byte* state, std::size_t bytes, const Access& access) {
+  if (access.unused == 0) {
+    return std::none_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; });
+  }
   for (std::size_t i = 0; i < bytes; ++i) {
     if (state[i] == std::byte{0} && (access.unused >> i / access.bytes & 1) == 0) return false;
   }
