@@ -11,6 +11,7 @@
 
 #include "block.hpp"
 #include "float.hpp"
+#include "heap.hpp"
 #include "lanes.hpp"
 
 namespace cudademo::emulator {
@@ -45,12 +46,22 @@ std::string operation(Use use, std::size_t bytes) {
   throw Fault(std::move(report));
 }
 
+// Whether a byte is so. Compilers widen loads: what they then have no use for does not count.
+bool has_state(const std::byte* state, std::size_t bytes, const Access& access, std::byte is) {
+  if (access.unused == 0) return std::find(state, state + bytes, is) != state + bytes;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (state[i] == is && (access.unused >> i / access.bytes & 1) == 0) return true;
+  }
+  return false;
+}
+
 // Of bytes of shared memory that are not all written and at rest: may they be used so? A write
 // makes them written.
-void check_state(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes, Use use) {
+void check_state(Warp& warp, unsigned lane, const Access& access, std::uint64_t offset,
+                 std::size_t bytes, Use use) {
   std::byte* state = warp.block().shared_state(offset);
   const auto refuse_if = [&](std::byte is, const char* kind, const char* what) {
-    if (std::find(state, state + bytes, is) == state + bytes) return;
+    if (!has_state(state, bytes, access, is)) return;
     refuse(warp, lane, kind, offset, bytes, use,
            std::string("in shared memory that ") + what + " (byte " +
                std::to_string(offset - reserved_shared_bytes) + " of it)",
@@ -65,8 +76,8 @@ void check_state(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t by
   if (use == Use::write) std::memset(state, static_cast<int>(byte_written), bytes);
 }
 
-std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
-                         Use use) {
+std::byte* locate_shared(Warp& warp, unsigned lane, const Access& access, std::uint64_t offset,
+                         std::size_t bytes, Use use) {
   Block& block = warp.block();
   const std::uint64_t end = block.shared_bytes();
   if (offset + bytes > end || offset < reserved_shared_bytes || offset + bytes < offset) {
@@ -82,14 +93,14 @@ std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::s
   if (block.launch().options.checks) {
     const std::byte* state = block.shared_state(offset);
     if (std::any_of(state, state + bytes, [](std::byte is) { return is != byte_written; })) {
-      check_state(warp, lane, offset, bytes, use);
+      check_state(warp, lane, access, offset, bytes, use);
     }
   }
   return block.shared(offset);
 }
 
-std::byte* locate_local(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
-                        Use use) {
+std::byte* locate_local(Warp& warp, unsigned lane, const Access& access, std::uint64_t offset,
+                        std::size_t bytes, Use use) {
   std::byte* place = warp.local(lane, offset, bytes);
   if (place == nullptr) {
     refuse(
@@ -101,7 +112,7 @@ std::byte* locate_local(Warp& warp, unsigned lane, std::uint64_t offset, std::si
     std::byte* state = warp.local_state(lane, offset);
     if (use == Use::write) {
       std::memset(state, 1, bytes);
-    } else if (std::any_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; })) {
+    } else if (has_state(state, bytes, access, byte_unwritten)) {
       refuse(warp, lane, kind::uninitialised, offset, bytes, use,
              "in local memory that the thread has not written", "local memory");
     }
@@ -120,13 +131,41 @@ std::byte* locate_parameter(Warp& warp, unsigned lane, std::uint64_t offset, std
   return frame.parameters.data() + lane * size + offset;
 }
 
-std::byte* locate_global(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
-                         Use use) {
+std::byte* locate_allocated(Warp& warp, unsigned lane, const Access& access, HeapBlock& block,
+                            std::uint64_t address, std::size_t bytes, Use use) {
+  if (!block.is_live()) {
+    refuse(warp, lane, kind::out_of_bounds, address, bytes, use,
+           "in " + block.range.label + ", which was freed (" + block.freed_at + ")",
+           block.range.label);
+  }
+  std::byte* state = block.written.data() + (address - block.range.begin);
+  if (use == Use::write) {
+    std::memset(state, 1, bytes);
+  } else if (warp.block().launch().options.checks &&
+             has_state(state, bytes, access, byte_unwritten)) {
+    refuse(warp, lane, kind::uninitialised, address, bytes, use,
+           "in " + block.range.label + ", which no thread has written (byte " +
+               std::to_string(address - block.range.begin) + " of it)",
+           block.range.label);
+  }
+  return reinterpret_cast<std::byte*>(address);
+}
+
+std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::uint64_t address,
+                         std::size_t bytes, Use use) {
   const Memory& memory = *warp.block().launch().memory;
   const Range* range = memory.find(address, bytes);
   if (range == nullptr) {
+    HeapBlock* block = warp.block().launch().heap->nearest(address);
+    if (block != nullptr && block->holds(address, bytes)) {
+      return locate_allocated(warp, lane, access, *block, address, bytes, use);
+    }
     const Range* near = memory.nearest(address);
-    refuse(warp, lane, kind::out_of_bounds, address, bytes, use, memory.describe(address, bytes),
+    if (block != nullptr &&
+        (near == nullptr || distance(block->range, address) < distance(*near, address))) {
+      near = &block->range;
+    }
+    refuse(warp, lane, kind::out_of_bounds, address, bytes, use, describe(near, address, bytes),
            near != nullptr ? near->label : "");
   }
   if (use != Use::read && !range->writable) {
@@ -168,13 +207,13 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
   }
   switch (space) {
     case Space::shared:
-      return locate_shared(warp, lane, address, bytes, use);
+      return locate_shared(warp, lane, instruction.access, address, bytes, use);
     case Space::local:
-      return locate_local(warp, lane, address, bytes, use);
+      return locate_local(warp, lane, instruction.access, address, bytes, use);
     case Space::param:
       return locate_parameter(warp, lane, address, bytes, use);
     default:
-      return locate_global(warp, lane, address, bytes, use);
+      return locate_global(warp, lane, instruction.access, address, bytes, use);
   }
 }
 
@@ -210,6 +249,11 @@ Touch touch_of(Use use, bool is_strong, bool is_same) {
   return is_same ? Touch::same_write : Touch::write;
 }
 
+bool is_allocated(Warp& warp, std::uint64_t address, std::size_t bytes) {
+  const HeapBlock* block = warp.block().launch().heap->nearest(address);
+  return block != nullptr && block->holds(address, bytes);
+}
+
 }  // namespace
 
 void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
@@ -238,9 +282,11 @@ void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::
   }
   const auto address = reinterpret_cast<std::uint64_t>(place);
   const Range* range = block.launch().memory->find(address, bytes);
-  if (range == nullptr) return;  // local memory, or a parameter
+  // In none are local memory, a parameter, and the heap: it orders, but is not watched itself.
+  if (range == nullptr && !(is_strong && is_allocated(warp, address, bytes))) return;
   strong.across = !access.within_block;
   if (is_strong) races->order(warp.index(), address, strong);
+  if (range == nullptr) return;
   if (const auto found =
           races->global(races->stamp(thread, instruction.site), address, bytes, touch)) {
     report_race(warp, lane, address, bytes, use, *found, "in " + range->label, range->label);
@@ -352,8 +398,12 @@ void load(Warp& warp, const Instruction& instruction, Mask mask) {
     if (!is_set(mask, lane)) continue;
     const std::byte* from = locate(warp, instruction, lane,
                                    address_of(warp, instruction, elements, lane), bytes, Use::read);
-    note(warp, instruction, lane, from, bytes, Use::read);
+    if (instruction.access.unused == 0) note(warp, instruction, lane, from, bytes, Use::read);
     for (unsigned i = 0; i < elements; ++i) {
+      if ((instruction.access.unused >> i & 1) != 0) continue;
+      if (instruction.access.unused != 0) {
+        note(warp, instruction, lane, from + i * sizeof(Memory), sizeof(Memory), Use::read);
+      }
       Memory value;
       std::memcpy(&value, from + i * sizeof(Memory), sizeof(Memory));
       row<Register>(warp, instruction.rows[i])[lane] = static_cast<Register>(value);
@@ -424,6 +474,9 @@ void ld(Decoder& d, const ptx::Instruction& w) {
   const Row base = d.address(base_of(d, w.operands[1]), access.wide_base);
   std::vector<Row> rows;
   for (const ptx::Operand& element : elements_of(d, w.operands[0], access.elements)) {
+    if (access.elements > 1 && !d.is_used(element)) {
+      access.unused |= static_cast<std::uint8_t>(1u << rows.size());
+    }
     rows.push_back(d.result(element, access.bytes, access.is_signed));
   }
   rows.push_back(base);
@@ -433,6 +486,7 @@ void ld(Decoder& d, const ptx::Instruction& w) {
 }
 
 void st(Decoder& d, const ptx::Instruction& w) {
+  if (w.has("async") || w.has("bulk")) d.fail("this instruction is not emulated");
   d.require(2);
   Access access = access_of(d, w);
   std::vector<Row> rows{d.address(base_of(d, w.operands[0]), access.wide_base)};
@@ -447,6 +501,12 @@ void st(Decoder& d, const ptx::Instruction& w) {
 // Hints to a cache that is not there.
 void nothing(Decoder&, const ptx::Instruction&) {}
 
+void createpolicy(Decoder& d, const ptx::Instruction& w) {
+  d.require(1);
+  d.emit(unary<u64, u64>([](u64 none) { return none; }),
+         {d.result(w.operands[0], 8), d.constant(0, 8)});
+}
+
 }  // namespace
 
 void add_memory_rules(Rules& rules) {
@@ -457,6 +517,7 @@ void add_memory_rules(Rules& rules) {
   rules["prefetchu"] = nothing;
   rules["applypriority"] = nothing;
   rules["discard"] = nothing;
+  rules["createpolicy"] = createpolicy;
 }
 
 }  // namespace cudademo::emulator
