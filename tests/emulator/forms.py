@@ -791,6 +791,9 @@ def _video() -> Iterator[Form]:
         ("vmad.s32.s32.u32", "$d, $a.h0, $b.b1, $c"),
         ("vmad.s32.s32.s32", "$d, -$a, $b.h1, $c"),
         ("vmad.s32.u32.u32", "$d, $a.b0, $b.b3, -$c"),
+        # Here the manual's table takes c as unsigned, its pseudocode as signed.
+        ("vmad.s32.u32.u32.sat", "$d, $a.h0, $b.h0, -$c"),
+        ("vmad.s32.u32.u32.shr7", "$d, $a.h0, $b.h0, -$c"),
         ("vmad.u32.u32.u32.po", "$d, $a.h1, $b.h0, $c"),
         ("vmad.u32.u32.u32.sat.shr7", "$d, $a.h0, $b.h0, $c"),
         ("vmad.s32.s32.s32.sat.shr15", "$d, $a, $b, $c"),
