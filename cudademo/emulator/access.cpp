@@ -1,8 +1,7 @@
-// Loads and stores.
 #include "access.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -10,7 +9,6 @@
 #include <utility>
 
 #include "block.hpp"
-#include "float.hpp"
 #include "heap.hpp"
 #include "lanes.hpp"
 
@@ -35,9 +33,10 @@ std::string operation(Use use, std::size_t bytes) {
          (bytes == 1 ? " byte" : " bytes");
 }
 
-[[noreturn]] void refuse(Warp& warp, unsigned lane, const char* kind, std::uint64_t address,
-                         std::size_t bytes, Use use, const std::string& where,
-                         const std::string& array) {
+}  // namespace
+
+void refuse(Warp& warp, unsigned lane, const char* kind, std::uint64_t address, std::size_t bytes,
+            Use use, const std::string& where, const std::string& array) {
   Report report = warp.report(kind, lane);
   report.what = operation(use, bytes) + " at " + hexadecimal(address) + ", " + where;
   report.address = address;
@@ -45,6 +44,8 @@ std::string operation(Use use, std::size_t bytes) {
   report.array = array;
   throw Fault(std::move(report));
 }
+
+namespace {
 
 // Whether a byte is so. Compilers widen loads: what they then have no use for does not count.
 bool has_state(const std::byte* state, std::size_t bytes, const Access& access, std::byte is) {
@@ -217,82 +218,6 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
   }
 }
 
-namespace {
-
-// The other is named as "thread (3, 0, 0) of block (1, 0, 0) writes at line 7".
-[[noreturn]] void report_race(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
-                              Use use, const Races::Conflict& conflict, const std::string& where,
-                              const std::string& array) {
-  const Block& block = warp.block();
-  const Launch& launch = block.launch();
-  const auto triple = [](const std::array<std::uint32_t, 3>& of) {
-    return "(" + std::to_string(of[0]) + ", " + std::to_string(of[1]) + ", " +
-           std::to_string(of[2]) + ")";
-  };
-  const std::uint64_t number = conflict.other.block_plus_one - std::uint64_t{1};
-  const bool within = number == block.linear_index();
-  const unsigned thread = conflict.other.thread;
-  const int line = launch.program->sites[conflict.other.site].line;
-  refuse(warp, lane, kind::race, address, bytes, use,
-         where + ", which thread " + triple(block.thread(thread / lanes, thread % lanes)) + " of " +
-             (within ? "the block" : "block " + triple(Block::index_of(launch, number))) +
-             (conflict.other_wrote ? " writes" : " reads") +
-             (line == 0 ? "" : " at line " + std::to_string(line)) +
-             (within ? ", with no barrier between the two"
-                     : ", with nothing that orders the two blocks"),
-         array);
-}
-
-Touch touch_of(Use use, bool is_strong, bool is_same) {
-  if (is_strong) return Touch::strong;
-  if (use == Use::read) return Touch::read;
-  return is_same ? Touch::same_write : Touch::write;
-}
-
-bool is_allocated(Warp& warp, std::uint64_t address, std::size_t bytes) {
-  const HeapBlock* block = warp.block().launch().heap->nearest(address);
-  return block != nullptr && block->holds(address, bytes);
-}
-
-}  // namespace
-
-void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
-          std::size_t bytes, Use use, bool is_same) {
-  Block& block = warp.block();
-  Races* races = block.races();
-  if (races == nullptr) return;
-  const Access& access = instruction.access;
-  if (access.space == Space::local || access.space == Space::param) return;
-  const bool is_strong = use == Use::atomic || access.order != Order::weak;
-  const Touch touch = touch_of(use, is_strong, is_same);
-  Races::Strong strong{access.order, use == Use::atomic, use != Use::write, use != Use::read};
-  const unsigned thread = warp.thread_number(lane);
-  const std::ptrdiff_t offset = block.shared_offset(place);
-  if (offset >= 0) {
-    const auto at = static_cast<std::size_t>(offset);
-    if (is_strong) races->order(warp.index(), at, strong);
-    if (const auto found =
-            races->shared(races->stamp(thread, instruction.site), at, bytes, touch)) {
-      report_race(
-          warp, lane, at, bytes, use, *found,
-          "in shared memory (byte " + std::to_string(at - reserved_shared_bytes) + " of it)",
-          "shared memory");
-    }
-    return;
-  }
-  const auto address = reinterpret_cast<std::uint64_t>(place);
-  const Range* range = block.launch().memory->find(address, bytes);
-  // In none are local memory, a parameter, and the heap: it orders, but is not watched itself.
-  if (range == nullptr && !(is_strong && is_allocated(warp, address, bytes))) return;
-  strong.across = !access.within_block;
-  if (is_strong) races->order(warp.index(), address, strong);
-  if (range == nullptr) return;
-  if (const auto found =
-          races->global(races->stamp(thread, instruction.site), address, bytes, touch)) {
-    report_race(warp, lane, address, bytes, use, *found, "in " + range->label, range->label);
-  }
-}
-
 std::uint64_t address_of(Warp& warp, const Instruction& instruction, std::size_t base,
                          unsigned lane) noexcept {
   const Row at = instruction.rows[base];
@@ -386,138 +311,6 @@ Row generic_address(Decoder& d, const ptx::Operand& operand, Space space) {
   made.access.wide_base = wide;
   made.immediate = operand.offset;
   return row_of_addresses;
-}
-
-namespace {
-
-template <typename Memory, typename Register>
-void load(Warp& warp, const Instruction& instruction, Mask mask) {
-  const unsigned elements = instruction.access.elements;
-  const std::size_t bytes = sizeof(Memory) * elements;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    if (!is_set(mask, lane)) continue;
-    const std::byte* from = locate(warp, instruction, lane,
-                                   address_of(warp, instruction, elements, lane), bytes, Use::read);
-    if (instruction.access.unused == 0) note(warp, instruction, lane, from, bytes, Use::read);
-    for (unsigned i = 0; i < elements; ++i) {
-      if ((instruction.access.unused >> i & 1) != 0) continue;
-      if (instruction.access.unused != 0) {
-        note(warp, instruction, lane, from + i * sizeof(Memory), sizeof(Memory), Use::read);
-      }
-      Memory value;
-      std::memcpy(&value, from + i * sizeof(Memory), sizeof(Memory));
-      row<Register>(warp, instruction.rows[i])[lane] = static_cast<Register>(value);
-    }
-  }
-}
-
-// rows: the base, then the elements.
-template <typename Memory, typename Register>
-void store(Warp& warp, const Instruction& instruction, Mask mask) {
-  const unsigned elements = instruction.access.elements;
-  const std::size_t bytes = sizeof(Memory) * elements;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    if (!is_set(mask, lane)) continue;
-    std::byte* to =
-        locate(warp, instruction, lane, address_of(warp, instruction, 0, lane), bytes, Use::write);
-    Memory values[8];
-    for (unsigned i = 0; i < elements; ++i) {
-      values[i] = static_cast<Memory>(row<Register>(warp, instruction.rows[1 + i])[lane]);
-    }
-    note(warp, instruction, lane, to, bytes, Use::write, std::memcmp(to, values, bytes) == 0);
-    std::memcpy(to, values, bytes);
-  }
-}
-
-Handler loading(const Access& access) {
-  switch (access.bytes) {
-    case 1:
-      return access.is_signed ? load<std::int8_t, std::int16_t> : load<std::uint8_t, u16>;
-    case 2:
-      return load<u16, u16>;
-    case 4:
-      return load<u32, u32>;
-    case 8:
-      return load<u64, u64>;
-    default:
-      return load<u128, u128>;
-  }
-}
-
-Handler storing(const Access& access) {
-  switch (access.bytes) {
-    case 1:
-      return store<std::uint8_t, u16>;
-    case 2:
-      return store<u16, u16>;
-    case 4:
-      return store<u32, u32>;
-    case 8:
-      return store<u64, u64>;
-    default:
-      return store<u128, u128>;
-  }
-}
-
-std::vector<ptx::Operand> elements_of(Decoder& d, const ptx::Operand& operand, unsigned count) {
-  if (operand.kind != ptx::Operand::Kind::vector) {
-    if (count != 1) d.fail("a vector is needed");
-    return {operand};
-  }
-  if (operand.items.size() != count) d.fail("a vector of another length");
-  return operand.items;
-}
-
-void ld(Decoder& d, const ptx::Instruction& w) {
-  d.require(2);
-  Access access = access_of(d, w);
-  const Row base = d.address(base_of(d, w.operands[1]), access.wide_base);
-  std::vector<Row> rows;
-  for (const ptx::Operand& element : elements_of(d, w.operands[0], access.elements)) {
-    if (access.elements > 1 && !d.is_used(element)) {
-      access.unused |= static_cast<std::uint8_t>(1u << rows.size());
-    }
-    rows.push_back(d.result(element, access.bytes, access.is_signed));
-  }
-  rows.push_back(base);
-  Instruction& made = d.emit(loading(access), rows);
-  made.access = access;
-  made.immediate = w.operands[1].offset;
-}
-
-void st(Decoder& d, const ptx::Instruction& w) {
-  if (w.has("async") || w.has("bulk")) d.fail("this instruction is not emulated");
-  d.require(2);
-  Access access = access_of(d, w);
-  std::vector<Row> rows{d.address(base_of(d, w.operands[0]), access.wide_base)};
-  for (const ptx::Operand& element : elements_of(d, w.operands[1], access.elements)) {
-    rows.push_back(d.source(element, access.bytes, is_float(last_type(w))));
-  }
-  Instruction& made = d.emit(storing(access), rows);
-  made.access = access;
-  made.immediate = w.operands[0].offset;
-}
-
-// Hints to a cache that is not there.
-void nothing(Decoder&, const ptx::Instruction&) {}
-
-void createpolicy(Decoder& d, const ptx::Instruction& w) {
-  d.require(1);
-  d.emit(unary<u64, u64>([](u64 none) { return none; }),
-         {d.result(w.operands[0], 8), d.constant(0, 8)});
-}
-
-}  // namespace
-
-void add_memory_rules(Rules& rules) {
-  rules["ld"] = ld;
-  rules["ldu"] = ld;
-  rules["st"] = st;
-  rules["prefetch"] = nothing;
-  rules["prefetchu"] = nothing;
-  rules["applypriority"] = nothing;
-  rules["discard"] = nothing;
-  rules["createpolicy"] = createpolicy;
 }
 
 }  // namespace cudademo::emulator
