@@ -1,8 +1,7 @@
-// Loads and stores.
 #include "access.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -10,7 +9,7 @@
 #include <utility>
 
 #include "block.hpp"
-#include "float.hpp"
+#include "heap.hpp"
 #include "lanes.hpp"
 
 namespace cudademo::emulator {
@@ -34,9 +33,10 @@ std::string operation(Use use, std::size_t bytes) {
          (bytes == 1 ? " byte" : " bytes");
 }
 
-[[noreturn]] void refuse(Warp& warp, unsigned lane, const char* kind, std::uint64_t address,
-                         std::size_t bytes, Use use, const std::string& where,
-                         const std::string& array) {
+}  // namespace
+
+void refuse(Warp& warp, unsigned lane, const char* kind, std::uint64_t address, std::size_t bytes,
+            Use use, const std::string& where, const std::string& array) {
   Report report = warp.report(kind, lane);
   report.what = operation(use, bytes) + " at " + hexadecimal(address) + ", " + where;
   report.address = address;
@@ -45,12 +45,24 @@ std::string operation(Use use, std::size_t bytes) {
   throw Fault(std::move(report));
 }
 
+namespace {
+
+// Whether a byte is so. Compilers widen loads: what they then have no use for does not count.
+bool has_state(const std::byte* state, std::size_t bytes, const Access& access, std::byte is) {
+  if (access.unused == 0) return std::find(state, state + bytes, is) != state + bytes;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (state[i] == is && (access.unused >> i / access.bytes & 1) == 0) return true;
+  }
+  return false;
+}
+
 // Of bytes of shared memory that are not all written and at rest: may they be used so? A write
 // makes them written.
-void check_state(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes, Use use) {
+void check_state(Warp& warp, unsigned lane, const Access& access, std::uint64_t offset,
+                 std::size_t bytes, Use use) {
   std::byte* state = warp.block().shared_state(offset);
   const auto refuse_if = [&](std::byte is, const char* kind, const char* what) {
-    if (std::find(state, state + bytes, is) == state + bytes) return;
+    if (!has_state(state, bytes, access, is)) return;
     refuse(warp, lane, kind, offset, bytes, use,
            std::string("in shared memory that ") + what + " (byte " +
                std::to_string(offset - reserved_shared_bytes) + " of it)",
@@ -65,8 +77,8 @@ void check_state(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t by
   if (use == Use::write) std::memset(state, static_cast<int>(byte_written), bytes);
 }
 
-std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
-                         Use use) {
+std::byte* locate_shared(Warp& warp, unsigned lane, const Access& access, std::uint64_t offset,
+                         std::size_t bytes, Use use) {
   Block& block = warp.block();
   const std::uint64_t end = block.shared_bytes();
   if (offset + bytes > end || offset < reserved_shared_bytes || offset + bytes < offset) {
@@ -82,14 +94,14 @@ std::byte* locate_shared(Warp& warp, unsigned lane, std::uint64_t offset, std::s
   if (block.launch().options.checks) {
     const std::byte* state = block.shared_state(offset);
     if (std::any_of(state, state + bytes, [](std::byte is) { return is != byte_written; })) {
-      check_state(warp, lane, offset, bytes, use);
+      check_state(warp, lane, access, offset, bytes, use);
     }
   }
   return block.shared(offset);
 }
 
-std::byte* locate_local(Warp& warp, unsigned lane, std::uint64_t offset, std::size_t bytes,
-                        Use use) {
+std::byte* locate_local(Warp& warp, unsigned lane, const Access& access, std::uint64_t offset,
+                        std::size_t bytes, Use use) {
   std::byte* place = warp.local(lane, offset, bytes);
   if (place == nullptr) {
     refuse(
@@ -101,7 +113,7 @@ std::byte* locate_local(Warp& warp, unsigned lane, std::uint64_t offset, std::si
     std::byte* state = warp.local_state(lane, offset);
     if (use == Use::write) {
       std::memset(state, 1, bytes);
-    } else if (std::any_of(state, state + bytes, [](std::byte b) { return b == std::byte{0}; })) {
+    } else if (has_state(state, bytes, access, byte_unwritten)) {
       refuse(warp, lane, kind::uninitialised, offset, bytes, use,
              "in local memory that the thread has not written", "local memory");
     }
@@ -120,13 +132,41 @@ std::byte* locate_parameter(Warp& warp, unsigned lane, std::uint64_t offset, std
   return frame.parameters.data() + lane * size + offset;
 }
 
-std::byte* locate_global(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
-                         Use use) {
+std::byte* locate_allocated(Warp& warp, unsigned lane, const Access& access, HeapBlock& block,
+                            std::uint64_t address, std::size_t bytes, Use use) {
+  if (!block.is_live()) {
+    refuse(warp, lane, kind::out_of_bounds, address, bytes, use,
+           "in " + block.range.label + ", which was freed (" + block.freed_at + ")",
+           block.range.label);
+  }
+  std::byte* state = block.written.data() + (address - block.range.begin);
+  if (use == Use::write) {
+    std::memset(state, 1, bytes);
+  } else if (warp.block().launch().options.checks &&
+             has_state(state, bytes, access, byte_unwritten)) {
+    refuse(warp, lane, kind::uninitialised, address, bytes, use,
+           "in " + block.range.label + ", which no thread has written (byte " +
+               std::to_string(address - block.range.begin) + " of it)",
+           block.range.label);
+  }
+  return reinterpret_cast<std::byte*>(address);
+}
+
+std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::uint64_t address,
+                         std::size_t bytes, Use use) {
   const Memory& memory = *warp.block().launch().memory;
   const Range* range = memory.find(address, bytes);
   if (range == nullptr) {
+    HeapBlock* block = warp.block().launch().heap->nearest(address);
+    if (block != nullptr && block->holds(address, bytes)) {
+      return locate_allocated(warp, lane, access, *block, address, bytes, use);
+    }
     const Range* near = memory.nearest(address);
-    refuse(warp, lane, kind::out_of_bounds, address, bytes, use, memory.describe(address, bytes),
+    if (block != nullptr &&
+        (near == nullptr || distance(block->range, address) < distance(*near, address))) {
+      near = &block->range;
+    }
+    refuse(warp, lane, kind::out_of_bounds, address, bytes, use, describe(near, address, bytes),
            near != nullptr ? near->label : "");
   }
   if (use != Use::read && !range->writable) {
@@ -166,96 +206,13 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
   }
   switch (space) {
     case Space::shared:
-      return locate_shared(warp, lane, address, bytes, use);
+      return locate_shared(warp, lane, instruction.access, address, bytes, use);
     case Space::local:
-      return locate_local(warp, lane, address, bytes, use);
+      return locate_local(warp, lane, instruction.access, address, bytes, use);
     case Space::param:
       return locate_parameter(warp, lane, address, bytes, use);
     default:
-      return locate_global(warp, lane, address, bytes, use);
-  }
-}
-
-namespace {
-
-// The other is named as "thread (3, 0, 0) of block (1, 0, 0) writes at line 7".
-[[noreturn]] void report_race(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
-                              Use use, const Races::Conflict& conflict, const std::string& where,
-                              const std::string& array) {
-  const Block& block = warp.block();
-  const Launch& launch = block.launch();
-  const auto triple = [](const std::array<std::uint32_t, 3>& of) {
-    return "(" + std::to_string(of[0]) + ", " + std::to_string(of[1]) + ", " +
-           std::to_string(of[2]) + ")";
-  };
-  const std::uint64_t number = conflict.other.block_plus_one - std::uint64_t{1};
-  const bool within = number == block.linear_index();
-  const unsigned thread = conflict.other.thread;
-  const int line = launch.program->sites[conflict.other.site].line;
-  refuse(warp, lane, kind::race, address, bytes, use,
-         where + ", which thread " + triple(block.thread(thread / lanes, thread % lanes)) + " of " +
-             (within ? "the block" : "block " + triple(Block::index_of(launch, number))) +
-             (conflict.other_wrote ? " writes" : " reads") +
-             (line == 0 ? "" : " at line " + std::to_string(line)) +
-             (within ? ", with no barrier between the two"
-                     : ", with nothing that orders the two blocks"),
-         array);
-}
-
-Touch touch_of(Use use, bool is_strong, bool is_same) {
-  if (is_strong) return Touch::strong;
-  if (use == Use::read) return Touch::read;
-  return is_same ? Touch::same_write : Touch::write;
-}
-
-// True where the values are written too.
-bool watch(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
-           std::size_t bytes, Use use, const void* values) {
-  Block& block = warp.block();
-  Races* races = block.races();
-  if (races == nullptr) return false;
-  const Access& access = instruction.access;
-  if (access.space == Space::local || access.space == Space::param) return false;
-  const bool is_strong = use == Use::atomic || access.order != Order::weak;
-  Races::Strong strong{access.order, use == Use::atomic, use != Use::write, use != Use::read};
-  const Stamp stamp = races->stamp(warp.thread_number(lane), instruction.site);
-  const std::ptrdiff_t offset = block.shared_offset(place);
-  if (offset >= 0) {
-    const auto at = static_cast<std::size_t>(offset);
-    if (is_strong) races->order(warp.index(), at, strong);
-    const bool is_same = values != nullptr && std::memcmp(place, values, bytes) == 0;
-    if (const auto found = races->shared(stamp, at, bytes, touch_of(use, is_strong, is_same))) {
-      report_race(
-          warp, lane, at, bytes, use, *found,
-          "in shared memory (byte " + std::to_string(at - reserved_shared_bytes) + " of it)",
-          "shared memory");
-    }
-    return false;
-  }
-  const auto address = reinterpret_cast<std::uint64_t>(place);
-  const Range* range = block.launch().memory->find(address, bytes);
-  if (range == nullptr) return false;  // local memory, or a parameter
-  strong.across = !access.within_block;
-  if (is_strong) races->order(warp.index(), address, strong);
-  const bool writes = values != nullptr && !is_strong;
-  const auto found = writes ? races->write_global(stamp, address, bytes, values)
-                            : races->global(stamp, address, bytes, touch_of(use, is_strong, false));
-  if (found)
-    report_race(warp, lane, address, bytes, use, *found, "in " + range->label, range->label);
-  return writes;
-}
-
-}  // namespace
-
-void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
-          std::size_t bytes, Use use) {
-  watch(warp, instruction, lane, place, bytes, use, nullptr);
-}
-
-void write(Warp& warp, const Instruction& instruction, unsigned lane, std::byte* place,
-           const void* values, std::size_t bytes) {
-  if (!watch(warp, instruction, lane, place, bytes, Use::write, values)) {
-    std::memcpy(place, values, bytes);
+      return locate_global(warp, lane, instruction.access, address, bytes, use);
   }
 }
 
@@ -352,122 +309,6 @@ Row generic_address(Decoder& d, const ptx::Operand& operand, Space space) {
   made.access.wide_base = wide;
   made.immediate = operand.offset;
   return row_of_addresses;
-}
-
-namespace {
-
-template <typename Memory, typename Register>
-void load(Warp& warp, const Instruction& instruction, Mask mask) {
-  const unsigned elements = instruction.access.elements;
-  const std::size_t bytes = sizeof(Memory) * elements;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    if (!is_set(mask, lane)) continue;
-    const std::byte* from = locate(warp, instruction, lane,
-                                   address_of(warp, instruction, elements, lane), bytes, Use::read);
-    note(warp, instruction, lane, from, bytes, Use::read);
-    for (unsigned i = 0; i < elements; ++i) {
-      Memory value;
-      std::memcpy(&value, from + i * sizeof(Memory), sizeof(Memory));
-      row<Register>(warp, instruction.rows[i])[lane] = static_cast<Register>(value);
-    }
-  }
-}
-
-// rows: the base, then the elements.
-template <typename Memory, typename Register>
-void store(Warp& warp, const Instruction& instruction, Mask mask) {
-  const unsigned elements = instruction.access.elements;
-  const std::size_t bytes = sizeof(Memory) * elements;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    if (!is_set(mask, lane)) continue;
-    std::byte* to =
-        locate(warp, instruction, lane, address_of(warp, instruction, 0, lane), bytes, Use::write);
-    Memory values[8];
-    for (unsigned i = 0; i < elements; ++i) {
-      values[i] = static_cast<Memory>(row<Register>(warp, instruction.rows[1 + i])[lane]);
-    }
-    write(warp, instruction, lane, to, values, bytes);
-  }
-}
-
-Handler loading(const Access& access) {
-  switch (access.bytes) {
-    case 1:
-      return access.is_signed ? load<std::int8_t, std::int16_t> : load<std::uint8_t, u16>;
-    case 2:
-      return load<u16, u16>;
-    case 4:
-      return load<u32, u32>;
-    case 8:
-      return load<u64, u64>;
-    default:
-      return load<u128, u128>;
-  }
-}
-
-Handler storing(const Access& access) {
-  switch (access.bytes) {
-    case 1:
-      return store<std::uint8_t, u16>;
-    case 2:
-      return store<u16, u16>;
-    case 4:
-      return store<u32, u32>;
-    case 8:
-      return store<u64, u64>;
-    default:
-      return store<u128, u128>;
-  }
-}
-
-std::vector<ptx::Operand> elements_of(Decoder& d, const ptx::Operand& operand, unsigned count) {
-  if (operand.kind != ptx::Operand::Kind::vector) {
-    if (count != 1) d.fail("a vector is needed");
-    return {operand};
-  }
-  if (operand.items.size() != count) d.fail("a vector of another length");
-  return operand.items;
-}
-
-void ld(Decoder& d, const ptx::Instruction& w) {
-  d.require(2);
-  Access access = access_of(d, w);
-  const Row base = d.address(base_of(d, w.operands[1]), access.wide_base);
-  std::vector<Row> rows;
-  for (const ptx::Operand& element : elements_of(d, w.operands[0], access.elements)) {
-    rows.push_back(d.result(element, access.bytes, access.is_signed));
-  }
-  rows.push_back(base);
-  Instruction& made = d.emit(loading(access), rows);
-  made.access = access;
-  made.immediate = w.operands[1].offset;
-}
-
-void st(Decoder& d, const ptx::Instruction& w) {
-  d.require(2);
-  Access access = access_of(d, w);
-  std::vector<Row> rows{d.address(base_of(d, w.operands[0]), access.wide_base)};
-  for (const ptx::Operand& element : elements_of(d, w.operands[1], access.elements)) {
-    rows.push_back(d.source(element, access.bytes, is_float(last_type(w))));
-  }
-  Instruction& made = d.emit(storing(access), rows);
-  made.access = access;
-  made.immediate = w.operands[0].offset;
-}
-
-// Hints to a cache that is not there.
-void nothing(Decoder&, const ptx::Instruction&) {}
-
-}  // namespace
-
-void add_memory_rules(Rules& rules) {
-  rules["ld"] = ld;
-  rules["ldu"] = ld;
-  rules["st"] = st;
-  rules["prefetch"] = nothing;
-  rules["prefetchu"] = nothing;
-  rules["applypriority"] = nothing;
-  rules["discard"] = nothing;
 }
 
 }  // namespace cudademo::emulator

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "program.hpp"
@@ -28,6 +29,11 @@ void write(Warp& warp, const Instruction& instruction, unsigned lane, std::byte*
 // or reads what nobody wrote.
 std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std::uint64_t address,
                   std::size_t bytes, Use use);
+
+// Throws the Fault of an access: "read of 4 bytes at 0x480, " and where that is.
+[[noreturn]] void refuse(Warp& warp, unsigned lane, const char* kind, std::uint64_t address,
+                         std::size_t bytes, Use use, const std::string& where,
+                         const std::string& array);
 
 // The space, order and width of a load, a store or an atomic.
 Access access_of(Decoder& decoder, const ptx::Instruction& written);

@@ -7,6 +7,7 @@
 
 #include "access.hpp"
 #include "block.hpp"
+#include "extreme.hpp"
 #include "float.hpp"
 #include "lanes.hpp"
 #include "numeric.hpp"
@@ -67,6 +68,28 @@ Handler adding(std::string_view type, bool shared) {
   return updating<u32>([](u32 a, u32 b, u32) { return a + b; });
 }
 
+// Of 16-bit floats, one or two in a T.
+template <SmallFloat format, bool largest, typename T>
+Handler extreme_of_halves() {
+  return updating<T>([](T a, T b, T) {
+    constexpr auto of_two = extreme16<format, largest, false, false>;
+    T made = of_two(static_cast<u16>(a), static_cast<u16>(b));
+    if constexpr (sizeof(T) == 4) {
+      made |= static_cast<T>(of_two(static_cast<u16>(a >> 16), static_cast<u16>(b >> 16))) << 16;
+    }
+    return made;
+  });
+}
+
+template <bool largest>
+Handler extreme_of_halves(std::string_view type) {
+  if (type == "f16") return extreme_of_halves<SmallFloat::f16, largest, u16>();
+  if (type == "bf16") return extreme_of_halves<SmallFloat::bf16, largest, u16>();
+  if (type == "f16x2") return extreme_of_halves<SmallFloat::f16, largest, u32>();
+  if (type == "bf16x2") return extreme_of_halves<SmallFloat::bf16, largest, u32>();
+  return nullptr;
+}
+
 template <typename F>
 Handler on_integer(std::string_view type, F) {
   Handler handler = nullptr;
@@ -99,6 +122,9 @@ Handler operation_of(Decoder& d, const ptx::Instruction& w, bool shared) {
     return adding(type, shared);
   }
   Handler handler = nullptr;
+  if (w.has("min")) handler = extreme_of_halves<false>(type);
+  if (w.has("max")) handler = extreme_of_halves<true>(type);
+  if (handler != nullptr) return handler;
   if (w.has("min")) handler = on_integer(type, [](auto a, auto b, auto) { return std::min(a, b); });
   if (w.has("max")) handler = on_integer(type, [](auto a, auto b, auto) { return std::max(a, b); });
   if (w.has("and")) handler = on_integer(type, [](auto a, auto b, auto) { return a & b; });
@@ -115,6 +141,46 @@ Handler operation_of(Decoder& d, const ptx::Instruction& w, bool shared) {
   return handler;
 }
 
+// A vector is an atomic for each element, behind a look at the whole of it. A result may be another
+// element's operand, so results wait until all are done.
+void update_each(Decoder& d, const ptx::Instruction& w, const Access& whole, Row base,
+                 std::size_t first) {
+  const ptx::Operand& operands = w.operands[first + 1];
+  if (operands.items.size() != whole.elements) d.fail("a vector is needed");
+  const Handler handler = operation_of(d, w, false);
+  const std::int64_t offset = w.operands[first].offset;
+  Instruction& look = d.emit(
+      [](Warp& warp, const Instruction& instruction, Mask mask) {
+        const std::size_t bytes =
+            std::size_t{instruction.access.bytes} * instruction.access.elements;
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+          if (!is_set(mask, lane)) continue;
+          locate(warp, instruction, lane, address_of(warp, instruction, 1, lane), bytes,
+                 Use::atomic);
+        }
+      },
+      {no_row, base});
+  look.access = whole;
+  look.immediate = offset;
+  std::vector<Row> old(whole.elements, no_row);
+  for (unsigned i = 0; i < whole.elements; ++i) {
+    if (first != 0) old[i] = d.temporary(whole.bytes);
+    const Row operand = d.source(operands.items[i], whole.bytes, true);
+    Instruction& made = d.emit(handler, {old[i], base, operand});
+    made.access = whole;
+    made.immediate = offset + i * whole.bytes;
+  }
+  if (first == 0) return;
+  const ptx::Operand& results = w.operands[0];
+  if (results.items.size() != whole.elements) d.fail("a vector is needed");
+  for (unsigned i = 0; i < whole.elements; ++i) {
+    const Row to = d.result(results.items[i], whole.bytes);
+    d.emit(whole.bytes == 2 ? unary<u16, u16>([](u16 value) { return value; })
+                            : unary<u32, u32>([](u32 value) { return value; }),
+           {to, old[i]});
+  }
+}
+
 void update(Decoder& d, const ptx::Instruction& w, bool with_result) {
   const std::size_t first = with_result ? 1 : 0;
   const bool compares = w.has("cas");
@@ -122,11 +188,11 @@ void update(Decoder& d, const ptx::Instruction& w, bool with_result) {
   if (w.has("async")) d.fail("this instruction is not emulated");
   Access access = access_of(d, w);
   if (access.order == Order::weak) access.order = Order::relaxed;
-  if (access.elements != 1) d.fail("of a vector");
   if (access.space != ptx::Space::shared) d.mark_communication();
   const ptx::Operand& place = w.operands[first];
   const bool real = is_float(last_type(w));
   const Row base = d.address(base_of(d, place), access.wide_base);
+  if (access.elements != 1) return update_each(d, w, access, base, first);
   std::vector<Row> rows{no_row, base, d.source(w.operands[first + 1], access.bytes, real)};
   if (compares) rows.push_back(d.source(w.operands[first + 2], access.bytes, real));
   if (with_result && w.operands[0].kind != ptx::Operand::Kind::none) {

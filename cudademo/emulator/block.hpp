@@ -30,6 +30,8 @@ struct Extent {
   std::uint64_t count() const noexcept { return std::uint64_t{x} * y * z; }
 };
 
+class Heap;
+
 struct Options {
   bool checks = true;      // races and uninitialised reads; bounds always are
   std::uint64_t seed = 0;  // permutes blocks and warps; 0 leaves their order
@@ -45,6 +47,7 @@ struct Launch {
   std::uint32_t dynamic_shared_bytes = 0;
   std::vector<std::byte> parameters;
   const Memory* memory = nullptr;
+  Heap* heap = nullptr;
   Shadow* shadow = nullptr;      // null where global memory is not watched for races
   Releases* releases = nullptr;  // null where blocks run at the same time
   Options options;

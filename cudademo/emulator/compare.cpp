@@ -287,7 +287,7 @@ std::int64_t one_of(std::string_view type, bool packed) {
 void set(Decoder& d, const ptx::Instruction& w) {
   d.require(3);
   if (w.modifiers.size() < 3) d.fail("two types are needed");
-  const std::string_view to = w.modifiers[w.modifiers.size() - 2];
+  const std::string_view to = last_type(w, 1);
   const bool packed = last_type(w).ends_with("x2");
   const Row low = d.temporary(0);
   const Row high = packed ? d.temporary(0) : no_row;
@@ -332,7 +332,7 @@ Handler choose_by_sign() {
 void slct(Decoder& d, const ptx::Instruction& w) {
   d.require(4);
   if (w.modifiers.size() < 2) d.fail("two types are needed");
-  const std::size_t bytes = d.bytes_of(w.modifiers[w.modifiers.size() - 2], {2, 4, 8});
+  const std::size_t bytes = d.bytes_of(last_type(w, 1), {2, 4, 8});
   const bool real = last_type(w) == "f32";
   const Row a = d.source(w.operands[1], bytes);
   const Row b = d.source(w.operands[2], bytes);

@@ -49,6 +49,9 @@ class Decoder {
   Instruction& emit(Handler handler, std::initializer_list<Row> rows);
   Instruction& emit(Handler handler, const std::vector<Row>& rows);
 
+  // Whether a register stands anywhere else in the function.
+  bool is_used(const ptx::Operand& result) const;
+
   const Symbol* symbol(std::string_view name) const;
   std::uint32_t position_of(int label) const;
   const ptx::Label& label(int index) const;
@@ -88,8 +91,9 @@ class Decoder {
   const std::map<std::string_view, Symbol>& symbols_;
   Function& made_;
   const ptx::Instruction* current_ = nullptr;
-  std::vector<Row> rows_;    // of a function's register variables
-  std::vector<Slot> slots_;  // of its local, parameter and shared variables
+  std::vector<Row> rows_;                // of a function's register variables
+  std::vector<std::uint32_t> mentions_;  // of each variable, by the operands
+  std::vector<Slot> slots_;              // of its local, parameter and shared variables
   struct Constant {
     std::uint64_t bits;
     std::size_t bytes;
@@ -113,9 +117,15 @@ using Rules = std::map<std::string_view, Rule>;
 void barrier_of_warp(Decoder& decoder, const ptx::Instruction& written);
 
 void add_integer_rules(Rules& rules);
+void add_product_rules(Rules& rules);
+void add_bit_rules(Rules& rules);
+void add_logic_rules(Rules& rules);
 void add_float_rules(Rules& rules);
+void add_approximation_rules(Rules& rules);
 void add_compare_rules(Rules& rules);
 void add_convert_rules(Rules& rules);
+void add_move_rules(Rules& rules);
+void add_space_rules(Rules& rules);
 void add_memory_rules(Rules& rules);
 void add_atomic_rules(Rules& rules);
 void add_control_rules(Rules& rules);
@@ -123,5 +133,6 @@ void add_warp_rules(Rules& rules);
 void add_matrix_rules(Rules& rules);
 void add_copy_rules(Rules& rules);
 void add_mbarrier_rules(Rules& rules);
+void add_video_rules(Rules& rules);
 
 }  // namespace cudademo::emulator

@@ -1,227 +1,23 @@
 // The CUDA driver's functions, on the CPU. Signatures and results as in NVIDIA's cuda.h; work is
 // done when the call returns, so streams and events have nothing to wait for.
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "block.hpp"
-#include "fault.hpp"
-#include "interface.hpp"
-#include "memory.hpp"
-#include "program.hpp"
+#include "driver_state.hpp"
 
 namespace cudademo::emulator {
 
 namespace {
-
-using Result = int;
-
-constexpr Result success = 0;
-constexpr Result invalid_value = 1;
-constexpr Result out_of_memory = 2;
-constexpr Result invalid_device = 101;
-constexpr Result invalid_image = 200;
-constexpr Result invalid_context = 201;
-constexpr Result invalid_ptx = 218;
-constexpr Result invalid_handle = 400;
-constexpr Result not_found = 500;
-constexpr Result illegal_address = 700;
-constexpr Result out_of_resources = 701;
-constexpr Result launch_timeout = 702;
-constexpr Result assert_failed = 710;
-constexpr Result misaligned_address = 716;
-constexpr Result invalid_address_space = 717;
-constexpr Result launch_failed = 719;
-constexpr Result not_supported = 801;
-
-struct ResultName {
-  Result result;
-  const char* name;
-  const char* text;
-};
-
-constexpr ResultName names[] = {
-    {success, "CUDA_SUCCESS", "no error"},
-    {invalid_value, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-    {invalid_image, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
-    {invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {invalid_ptx, "CUDA_ERROR_INVALID_PTX", "the PTX cannot be read"},
-    {invalid_handle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-    {not_found, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-    {illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {out_of_resources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
-     "too many resources requested for launch"},
-    {launch_timeout, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
-    {assert_failed, "CUDA_ERROR_ASSERT", "device-side assert triggered"},
-    {misaligned_address, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
-    {invalid_address_space, "CUDA_ERROR_INVALID_ADDRESS_SPACE",
-     "operation not supported on this address space"},
-    {launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-    {not_supported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
-};
-
-constexpr int max_block_threads = 1024;
-constexpr int shared_opt_in_bytes = static_cast<int>(max_shared_bytes);
-constexpr int shared_default_bytes = 48 * 1024;
-constexpr std::size_t grid_workspace_bytes = 64;  // more than cooperative_groups uses
-
-struct KernelHandle {
-  std::shared_ptr<const Program> program;
-  const Function* function;
-  int dynamic_limit;  // bytes of dynamic shared memory that a launch may ask for
-};
-
-struct LibraryHandle {
-  std::shared_ptr<const Program> program;
-  std::map<std::string, std::unique_ptr<KernelHandle>, std::less<>> kernels;
-};
-
-// All that the process shares. Made at first use and never destroyed: launches may come late.
-struct State {
-  std::mutex guard;
-  std::map<std::uint64_t, std::pair<std::size_t, std::unique_ptr<std::byte[]>>> allocations;
-  std::map<const void*, std::unique_ptr<LibraryHandle>> libraries;
-  std::map<const void*, KernelHandle*> kernels;  // of all libraries, by their own addresses
-  CudademoEmulatorOptions options{1, 0, std::uint64_t{1} << 28, 0, 8, 0};
-  std::atomic<std::uint64_t> launches{0};
-  std::atomic<std::uint64_t> executed{0};
-  int context = 0;  // its address is the one context's
-};
-
-State& state() {
-  static State* all = new State();
-  return *all;
-}
-
-thread_local std::vector<void*> contexts;
-thread_local std::vector<Range> arrays;
-thread_local Report latest;
-thread_local bool has_report = false;
-
-void remember(Report report) {
-  latest = std::move(report);
-  has_report = true;
-}
-
-Result result_of(const Report& report) {
-  const std::string kind = report.kind;
-  if (kind == kind::out_of_bounds || kind == kind::uninitialised) return illegal_address;
-  if (kind == kind::misaligned) return misaligned_address;
-  if (kind == kind::budget) return launch_timeout;
-  if (kind == kind::assertion) return assert_failed;
-  if (kind == kind::unsupported) return not_supported;
-  return launch_failed;
-}
-
-std::vector<std::byte> pack(const Function& entry, void** parameters) {
-  std::vector<std::byte> bytes(entry.parameter_bytes);
-  for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
-    const Slot& slot = entry.parameters[i];
-    if (slot.bytes != 0) std::memcpy(bytes.data() + slot.offset, parameters[i], slot.bytes);
-  }
-  return bytes;
-}
-
-// A copy, since the library may be unloaded meanwhile; empty where the handle is no kernel's.
-std::optional<KernelHandle> kernel_of(const void* handle) {
-  const std::lock_guard lock(state().guard);
-  const auto found = state().kernels.find(handle);
-  if (found == state().kernels.end()) return std::nullopt;
-  return *found->second;
-}
-
-bool has_all(const Function& entry, void** parameters) {
-  if (entry.parameters.empty()) return true;
-  return parameters != nullptr &&
-         std::all_of(parameters, parameters + entry.parameters.size(),
-                     [](const void* parameter) { return parameter != nullptr; });
-}
-
-Memory memory_of(const Program& program, std::vector<Range> given) {
-  Memory memory;
-  for (Range& range : given) memory.add(std::move(range));
-  for (const StaticMemory& item : program.statics) {
-    const auto begin = reinterpret_cast<std::uint64_t>(item.data);
-    memory.add({begin, begin + item.bytes, "the variable " + item.name, !item.is_constant,
-                item.is_constant});
-  }
-  {
-    const std::lock_guard lock(state().guard);
-    for (const auto& [begin, allocation] : state().allocations) {
-      memory.add({begin, begin + allocation.first,
-                  std::to_string(allocation.first) + " bytes of cuMemAlloc", true, false});
-    }
-  }
-  memory.finish();
-  return memory;
-}
-
-Result launch(const void* handle, const Extent& grid, const Extent& block,
-              std::uint32_t shared_bytes, void** parameters, bool is_cooperative) {
-  std::vector<Range> given = std::exchange(arrays, {});  // of this launch, even if it is refused
-  const std::optional<KernelHandle> known = kernel_of(handle);
-  if (!known) return invalid_handle;
-  const KernelHandle& kernel = *known;
-  const Function& entry = *kernel.function;
-  if (!has_all(entry, parameters)) return invalid_value;
-  if (grid.count() == 0 || block.count() == 0 || block.count() > max_block_threads ||
-      block.z > 64 || block.count() > entry.max_threads || grid.y > 65535 || grid.z > 65535 ||
-      grid.x > 0x7fffffff) {
-    return invalid_value;
-  }
-  if (static_cast<std::int64_t>(shared_bytes) > kernel.dynamic_limit) return invalid_value;
-  alignas(16) std::byte workspace[grid_workspace_bytes]{};
-  Launch work;
-  if (is_cooperative) {
-    work.grid_workspace = reinterpret_cast<std::uint64_t>(workspace);
-    given.push_back({work.grid_workspace, work.grid_workspace + sizeof(workspace),
-                     "the barrier of the grid", true, false});
-  }
-  const Memory memory = memory_of(*kernel.program, std::move(given));
-  work.program = kernel.program.get();
-  work.entry = &entry;
-  work.grid = grid;
-  work.block = block;
-  work.dynamic_shared_bytes = shared_bytes;
-  work.parameters = pack(entry, parameters);
-  work.memory = &memory;
-  work.number = ++state().launches;
-  {
-    const std::lock_guard lock(state().guard);
-    const CudademoEmulatorOptions& options = state().options;
-    work.options = {options.checks != 0, options.seed, options.budget, options.threads};
-  }
-  work.is_cooperative = is_cooperative;
-  try {
-    run(work);
-  } catch (const Fault& fault) {
-    state().executed += work.executed;
-    remember(fault.report);
-    return result_of(fault.report);
-  } catch (const std::bad_alloc&) {
-    return out_of_memory;
-  } catch (const std::system_error&) {  // no more threads
-    return out_of_resources;
-  }
-  state().executed += work.executed;
-  return success;
-}
 
 int function_attribute(const KernelHandle& kernel, int attribute) {
   const Function& function = *kernel.function;
@@ -247,36 +43,12 @@ int function_attribute(const KernelHandle& kernel, int attribute) {
 
 using namespace cudademo::emulator;
 
-#define EXPORTED extern "C" __attribute__((visibility("default")))
-
 EXPORTED Result cuInit(unsigned) { return success; }
 
 EXPORTED Result cuDriverGetVersion(int* version) {
   if (version == nullptr) return invalid_value;
   *version = 13000;
   return success;
-}
-
-EXPORTED Result cuGetErrorName(Result result, const char** text) {
-  if (text == nullptr) return invalid_value;
-  for (const ResultName& known : names) {
-    if (known.result != result) continue;
-    *text = known.name;
-    return success;
-  }
-  *text = nullptr;
-  return invalid_value;
-}
-
-EXPORTED Result cuGetErrorString(Result result, const char** text) {
-  if (text == nullptr) return invalid_value;
-  for (const ResultName& known : names) {
-    if (known.result != result) continue;
-    *text = known.text;
-    return success;
-  }
-  *text = nullptr;
-  return invalid_value;
 }
 
 EXPORTED Result cuDeviceGetCount(int* count) {
@@ -536,49 +308,6 @@ EXPORTED Result cuEventRecord(void*, void*) { return success; }
 EXPORTED Result cuEventSynchronize(void*) { return success; }
 EXPORTED Result cuEventQuery(void*) { return success; }
 EXPORTED Result cuEventDestroy_v2(void*) { return success; }
-
-EXPORTED Result cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
-  if (address == nullptr) return invalid_value;
-  if (bytes == 0) return invalid_value;
-  constexpr std::size_t alignment = 256;
-  if (bytes > (std::size_t{1} << 46)) return out_of_memory;
-  std::unique_ptr<std::byte[]> storage(new (std::nothrow) std::byte[bytes + alignment]());
-  if (!storage) return out_of_memory;
-  const auto raw = reinterpret_cast<std::uint64_t>(storage.get());
-  *address = (raw + alignment - 1) / alignment * alignment;
-  const std::lock_guard lock(state().guard);
-  state().allocations[*address] = {bytes, std::move(storage)};
-  return success;
-}
-
-EXPORTED Result cuMemFree_v2(std::uint64_t address) {
-  const std::lock_guard lock(state().guard);
-  return state().allocations.erase(address) == 1 ? success : invalid_value;
-}
-
-EXPORTED Result cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
-  if (to == 0 || from == nullptr) return invalid_value;
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-  return success;
-}
-
-EXPORTED Result cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
-  if (to == nullptr || from == 0) return invalid_value;
-  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
-  return success;
-}
-
-EXPORTED Result cuMemcpyDtoD_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes) {
-  if (to == 0 || from == 0) return invalid_value;
-  std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-  return success;
-}
-
-EXPORTED Result cuMemsetD8_v2(std::uint64_t address, unsigned char value, std::size_t bytes) {
-  if (address == 0) return invalid_value;
-  std::memset(reinterpret_cast<void*>(address), value, bytes);
-  return success;
-}
 
 EXPORTED Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function,
                                                             int threads, std::size_t) {

@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "block.hpp"
+#include "extreme.hpp"
 #include "lanes.hpp"
 
 namespace cudademo::emulator {
@@ -195,12 +198,20 @@ void activemask(Decoder& d, const ptx::Instruction& w) {
       {d.result(w.operands[0], 4)});
 }
 
+// `absolute` is for floats, whose result for one lane alone is not its value either.
+template <bool largest, bool with_nan, bool absolute>
+float extreme_of_floats(float a, float b) {
+  return absolute ? extreme<float, largest, with_nan, false>(std::abs(a), std::abs(b))
+                  : extreme<float, largest, with_nan, false>(a, b);
+}
+
 template <typename T, typename F>
 Handler reducing(F) {
   return grouped<[](Warp& warp, const Instruction& instruction, Mask mask, Mask members) {
     const T* a = row<T>(warp, instruction.rows[1]);
     const Mask among = members & warp.live();
     T value = a[first_lane(among)];
+    if constexpr (std::is_same_v<T, float>) value = F{}(value, value);
     for (unsigned lane = first_lane(among) + 1; lane < lanes; ++lane) {
       if (is_set(among, lane)) value = F{}(value, a[lane]);
     }
@@ -211,10 +222,32 @@ Handler reducing(F) {
                  2>;
 }
 
+template <bool largest, bool with_nan>
+Handler reducing_floats(bool absolute) {
+  return absolute ? reducing<float>([](float a, float b) {
+    return extreme_of_floats<largest, with_nan, true>(a, b);
+  })
+                  : reducing<float>([](float a, float b) {
+                      return extreme_of_floats<largest, with_nan, false>(a, b);
+                    });
+}
+
+Handler reducing_floats(const ptx::Instruction& w) {
+  const bool absolute = w.has("abs");
+  if (w.has("min")) {
+    return w.has("NaN") ? reducing_floats<false, true>(absolute)
+                        : reducing_floats<false, false>(absolute);
+  }
+  if (w.has("max")) {
+    return w.has("NaN") ? reducing_floats<true, true>(absolute)
+                        : reducing_floats<true, false>(absolute);
+  }
+  return nullptr;
+}
+
 void redux(Decoder& d, const ptx::Instruction& w) {
   d.require(3);
   const bool is_signed = is_signed_type(last_type(w));
-  if (last_type(w) == "f32") d.fail("of floats");
   using i32 = std::int32_t;
   Handler handler = nullptr;
   if (w.has("add")) handler = reducing<u32>([](u32 a, u32 b) { return a + b; });
@@ -229,8 +262,10 @@ void redux(Decoder& d, const ptx::Instruction& w) {
     handler = is_signed ? reducing<i32>([](i32 a, i32 b) { return std::max(a, b); })
                         : reducing<u32>([](u32 a, u32 b) { return std::max(a, b); });
   }
+  const bool real = last_type(w) == "f32";
+  if (real) handler = reducing_floats(w);
   if (handler == nullptr) d.fail("no such operation");
-  const Row a = d.source(w.operands[1], 4);
+  const Row a = d.source(w.operands[1], 4, real);
   const Row members = d.source(w.operands[2], 4);
   d.emit(handler, {d.result(w.operands[0], 4), a, members});
 }

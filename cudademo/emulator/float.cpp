@@ -1,376 +1,22 @@
-// Floating-point arithmetic, minimum and maximum, and the approximate functions.
+// Floating-point arithmetic, signs and classes.
 #include "float.hpp"
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numbers>
+#include <vector>
 
-#include "lanes.hpp"
-#include "numeric.hpp"
+#include "float_rules.hpp"
 
 namespace cudademo::emulator {
 
 bool is_float(std::string_view type) noexcept {
   return type == "f32" || type == "f64" || type == "f16" || type == "f16x2" || type == "bf16" ||
-         type == "bf16x2";
+         type == "bf16x2" || type == "f32x2";
 }
 
 namespace {
-
-// What Instruction::detail holds here.
-constexpr unsigned rounding_bits = 7;
-constexpr unsigned flushes = 8;
-constexpr unsigned saturates = 16;
-constexpr unsigned clips = 32;  // .relu
-
-Rounding rounding_of(unsigned detail) { return static_cast<Rounding>(detail & rounding_bits); }
-
-unsigned detail_of(const ptx::Instruction& w) {
-  Rounding rounding = Rounding::nearest_even;
-  if (w.has("rz")) rounding = Rounding::zero;
-  if (w.has("rm")) rounding = Rounding::down;
-  if (w.has("rp")) rounding = Rounding::up;
-  return static_cast<unsigned>(rounding) | (w.has("ftz") ? flushes : 0) |
-         (w.has("sat") ? saturates : 0) | (w.has("relu") ? clips : 0);
-}
-
-float flush(float value, unsigned detail) {
-  return (detail & flushes) != 0 ? flush_subnormal(value) : value;
-}
-double flush(double value, unsigned) { return value; }
-
-template <typename T>
-T finish(T value, unsigned detail) {
-  value = flush(value, detail);
-  if ((detail & saturates) != 0) value = value > T{0} ? std::min(value, T{1}) : T{0};
-  return value;
-}
-
-template <typename T, typename F>
-Handler one_source(F) {
-  return [](Warp& warp, const Instruction& instruction, Mask mask) {
-    const T* a = row<T>(warp, instruction.rows[1]);
-    const unsigned detail = instruction.detail;
-    T values[lanes];
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      values[lane] = finish(F{}(flush(a[lane], detail), rounding_of(detail)), detail);
-    }
-    put(warp, instruction.rows[0], values, mask);
-  };
-}
-
-template <typename T, typename F>
-Handler two_sources(F) {
-  return [](Warp& warp, const Instruction& instruction, Mask mask) {
-    const T* a = row<T>(warp, instruction.rows[1]);
-    const T* b = row<T>(warp, instruction.rows[2]);
-    const unsigned detail = instruction.detail;
-    T values[lanes];
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      values[lane] =
-          finish(F{}(flush(a[lane], detail), flush(b[lane], detail), rounding_of(detail)), detail);
-    }
-    put(warp, instruction.rows[0], values, mask);
-  };
-}
-
-template <typename T, typename F>
-Handler three_sources(F) {
-  return [](Warp& warp, const Instruction& instruction, Mask mask) {
-    const T* a = row<T>(warp, instruction.rows[1]);
-    const T* b = row<T>(warp, instruction.rows[2]);
-    const T* c = row<T>(warp, instruction.rows[3]);
-    const unsigned detail = instruction.detail;
-    T values[lanes];
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      values[lane] = finish(F{}(flush(a[lane], detail), flush(b[lane], detail),
-                                flush(c[lane], detail), rounding_of(detail)),
-                            detail);
-    }
-    put(warp, instruction.rows[0], values, mask);
-  };
-}
-
-// ---- 16 bits ----
-
-constexpr SmallFloat f16 = SmallFloat::f16;
-constexpr SmallFloat bf16 = SmallFloat::bf16;
-
-constexpr u16 one_of(SmallFloat format) { return format == f16 ? 0x3c00 : 0x3f80; }
-constexpr u16 infinity_of(SmallFloat format) { return format == f16 ? 0x7c00 : 0x7f80; }
-bool is_nan(SmallFloat format, u16 bits) { return (bits & 0x7fff) > infinity_of(format); }
-
-u16 flush16(SmallFloat format, u16 bits, unsigned detail) {
-  return (detail & flushes) != 0 && format == f16 ? flush_subnormal_f16(bits) : bits;
-}
-
-u16 finish16(SmallFloat format, u16 bits, unsigned detail) {
-  bits = flush16(format, bits, detail);
-  if ((detail & saturates) != 0) {
-    if (is_nan(format, bits) || (bits & 0x8000) != 0)
-      bits = 0;
-    else if (bits > one_of(format))
-      bits = one_of(format);
-  }
-  if ((detail & clips) != 0) {
-    if (is_nan(format, bits))
-      bits = 0x7fff;
-    else if ((bits & 0x8000) != 0)
-      bits = 0;
-  }
-  return bits;
-}
-
-// F works on the bits of up to three halves; T is one or two of them.
-template <typename T, SmallFloat format, unsigned sources, typename F>
-Handler sixteen(F) {
-  return [](Warp& warp, const Instruction& instruction, Mask mask) {
-    const T* a = row<T>(warp, instruction.rows[1]);
-    const T* b = sources > 1 ? row<T>(warp, instruction.rows[2]) : a;
-    const T* c = sources > 2 ? row<T>(warp, instruction.rows[3]) : a;
-    const unsigned detail = instruction.detail;
-    const auto half = [detail](T x, T y, T z) {
-      return finish16(format,
-                      F{}(flush16(format, static_cast<u16>(x), detail),
-                          flush16(format, static_cast<u16>(y), detail),
-                          flush16(format, static_cast<u16>(z), detail)),
-                      detail);
-    };
-    T values[lanes];
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      T made = half(a[lane], b[lane], c[lane]);
-      if constexpr (sizeof(T) == 4) {
-        made |= static_cast<T>(half(a[lane] >> 16, b[lane] >> 16, c[lane] >> 16)) << 16;
-      }
-      values[lane] = made;
-    }
-    put(warp, instruction.rows[0], values, mask);
-  };
-}
-
-template <SmallFloat format, unsigned sources, typename F>
-Handler sixteen_of(bool packed, F f) {
-  return packed ? sixteen<u32, format, sources>(f) : sixteen<u16, format, sources>(f);
-}
-
-void emit(Decoder& d, const ptx::Instruction& w, Handler handler, std::size_t bytes,
-          std::size_t sources) {
-  d.require(sources + 1);
-  std::vector<Row> rows{no_row};
-  for (std::size_t i = 1; i <= sources; ++i) rows.push_back(d.source(w.operands[i], bytes, true));
-  rows[0] = d.result(w.operands[0], bytes);
-  d.emit(handler, rows).detail = static_cast<std::uint8_t>(detail_of(w));
-}
-
-// One lambda for f32 and f64, generic, with a rounding; and one for the 16-bit ones, given a
-// format's tag and bits.
-template <SmallFloat format>
-struct Format {
-  static constexpr SmallFloat value = format;
-};
-
-template <unsigned sources, typename F, typename H>
-void arithmetic(Decoder& d, const ptx::Instruction& w, F full, H half) {
-  const std::string_view type = last_type(w);
-  if (type == "f32" || type == "f64") {
-    const auto choose = [&]<typename T>(Tag<T>) {
-      if constexpr (sources == 1)
-        return one_source<T>(full);
-      else if constexpr (sources == 2)
-        return two_sources<T>(full);
-      else
-        return three_sources<T>(full);
-    };
-    if (type == "f32")
-      emit(d, w, choose(Tag<float>()), 4, sources);
-    else
-      emit(d, w, choose(Tag<double>()), 8, sources);
-    return;
-  }
-  const bool packed = type.ends_with("x2");
-  const auto choose = [&]<SmallFloat format>(Format<format>) {
-    return sixteen_of<format, sources>(
-        packed, [](u16 a, u16 b, u16 c) { return H{}(Format<format>(), a, b, c); });
-  };
-  static_cast<void>(half);
-  emit(d, w, type.starts_with('b') ? choose(Format<bf16>()) : choose(Format<f16>()), packed ? 4 : 2,
-       sources);
-}
-
-// ---- minimum and maximum ----
-
-template <typename T>
-bool less(T a, T b) {  // -0 is less than +0
-  if (a == b) return std::signbit(a) && !std::signbit(b);
-  return a < b;
-}
-
-template <typename T, bool largest, bool with_nan, bool exclusive>
-T extreme(T a, T b) {
-  const T nan = std::is_same_v<T, float>
-                    ? static_cast<T>(std::bit_cast<float>(0x7fffffffu))
-                    : static_cast<T>(std::bit_cast<double>(u64{0x7fffffffffffffff}));
-  T chosen;
-  const bool negative = std::signbit(a) != std::signbit(b);
-  if (exclusive) {
-    a = std::abs(a);
-    b = std::abs(b);
-  }
-  if (std::isnan(a) || std::isnan(b)) {
-    if (with_nan || (std::isnan(a) && std::isnan(b))) return nan;
-    chosen = std::isnan(a) ? b : a;
-  } else {
-    chosen = less(a, b) != largest ? a : b;
-  }
-  return exclusive ? std::copysign(chosen, negative ? T{-1} : T{1}) : chosen;
-}
-
-template <SmallFloat format, bool largest, bool with_nan, bool exclusive>
-u16 extreme16(u16 a, u16 b) {
-  const u16 sign = exclusive ? static_cast<u16>((a ^ b) & 0x8000) : u16{0};
-  if (exclusive) {
-    a &= 0x7fff;
-    b &= 0x7fff;
-  }
-  u16 chosen;
-  if (is_nan(format, a) || is_nan(format, b)) {
-    if (with_nan || (is_nan(format, a) && is_nan(format, b))) return 0x7fff;
-    chosen = is_nan(format, a) ? b : a;
-  } else {
-    const auto ordered = [](u16 bits) {
-      return (bits & 0x8000) != 0 ? -(bits & 0x7fff) - 1 : bits;
-    };
-    chosen = (ordered(a) < ordered(b)) != largest ? a : b;
-  }
-  return chosen | sign;
-}
-
-template <bool largest, bool with_nan, bool exclusive>
-void extreme_rule(Decoder& d, const ptx::Instruction& w) {
-  arithmetic<2>(
-      d, w,
-      [](auto a, auto b, Rounding) {
-        return extreme<decltype(a), largest, with_nan, exclusive>(a, b);
-      },
-      [](auto format, u16 a, u16 b, u16) {
-        return extreme16<decltype(format)::value, largest, with_nan, exclusive>(a, b);
-      });
-}
-
-template <bool largest>
-void extreme_rules(Decoder& d, const ptx::Instruction& w) {
-  if (w.operands.size() > 3) d.fail("with three sources");
-  const bool exclusive = w.has("xorsign");
-  if (w.has("NaN")) {
-    return exclusive ? extreme_rule<largest, true, true>(d, w)
-                     : extreme_rule<largest, true, false>(d, w);
-  }
-  if (exclusive)
-    extreme_rule<largest, false, true>(d, w);
-  else
-    extreme_rule<largest, false, false>(d, w);
-}
-
-// ---- functions ----
-
-constexpr u32 nan_bits = 0x7fffffff;
-
-// The approximate functions are correct to float here: within the manual's bounds.
-template <typename F>
-void function32(Decoder& d, const ptx::Instruction& w, F f) {
-  const std::string_view type = last_type(w);
-  if (type == "f32") return emit(d, w, one_source<float>(f), 4, 1);
-  if (type == "f64") d.fail("not for f64");
-  static_cast<void>(f);
-  arithmetic<1>(
-      d, w,
-      [](auto a, Rounding r) { return static_cast<decltype(a)>(F{}(static_cast<float>(a), r)); },
-      [](auto format, u16 a, u16, u16) {
-        constexpr SmallFloat kind = decltype(format)::value;
-        const float value = F{}(static_cast<float>(decode(kind, a)), Rounding::nearest_even);
-        return static_cast<u16>(encode(kind, value, Rounding::nearest_even));
-      });
-}
-
-template <typename T>
-T canonical(T value) {
-  if constexpr (std::is_same_v<T, float>) {
-    return std::isnan(value) ? std::bit_cast<float>(nan_bits) : value;
-  } else {
-    return value;
-  }
-}
-
-// rcp and rsqrt.approx.ftz.f64 look at the upper 32 bits alone, and give no more.
-template <bool with_root>
-double coarse(double value) {
-  constexpr u64 upper = u64{0xffffffff} << 32;
-  double given = std::bit_cast<double>(std::bit_cast<u64>(value) & upper);
-  if (std::isnan(given)) return std::bit_cast<double>(u64{nan_bits} << 32);
-  if (std::fpclassify(given) == FP_SUBNORMAL) given = std::copysign(0.0, given);
-  double made = 1.0 / (with_root ? std::sqrt(given) : given);
-  if (std::isnan(made)) return std::bit_cast<double>(u64{nan_bits} << 32);
-  if (std::fpclassify(made) == FP_SUBNORMAL) made = std::copysign(0.0, made);
-  return std::bit_cast<double>(std::bit_cast<u64>(made) & upper);
-}
-
-bool is_coarse(const ptx::Instruction& w) {
-  return w.has("approx") && last_type(w) == "f64" && w.has("ftz");
-}
-
-void rcp(Decoder& d, const ptx::Instruction& w) {
-  if (is_coarse(w)) {
-    return emit(d, w, unary<double, double>([](double a) { return coarse<false>(a); }), 8, 1);
-  }
-  arithmetic<1>(
-      d, w, [](auto a, Rounding r) { return div(decltype(a){1}, a, r); },
-      [](auto, u16 a, u16, u16) { return a; });
-}
-
-void sqrt(Decoder& d, const ptx::Instruction& w) {
-  arithmetic<1>(
-      d, w, [](auto a, Rounding r) { return sqrt(a, r); }, [](auto, u16 a, u16, u16) { return a; });
-}
-
-void rsqrt(Decoder& d, const ptx::Instruction& w) {
-  if (is_coarse(w)) {
-    return emit(d, w, unary<double, double>([](double a) { return coarse<true>(a); }), 8, 1);
-  }
-  arithmetic<1>(
-      d, w,
-      [](auto a, Rounding) {
-        using T = decltype(a);
-        if constexpr (std::is_same_v<T, float>) {
-          return canonical(static_cast<float>(1.0 / std::sqrt(static_cast<double>(a))));
-        } else {
-          return static_cast<T>(1.0L / std::sqrt(static_cast<long double>(a)));
-        }
-      },
-      [](auto, u16 a, u16, u16) { return a; });
-}
-
-void ex2(Decoder& d, const ptx::Instruction& w) {
-  function32(d, w,
-             [](float a, Rounding) { return canonical(static_cast<float>(std::exp2(double{a}))); });
-}
-void lg2(Decoder& d, const ptx::Instruction& w) {
-  function32(d, w,
-             [](float a, Rounding) { return canonical(static_cast<float>(std::log2(double{a}))); });
-}
-void sin(Decoder& d, const ptx::Instruction& w) {
-  function32(d, w,
-             [](float a, Rounding) { return canonical(static_cast<float>(std::sin(double{a}))); });
-}
-void cos(Decoder& d, const ptx::Instruction& w) {
-  function32(d, w,
-             [](float a, Rounding) { return canonical(static_cast<float>(std::cos(double{a}))); });
-}
-void tanh(Decoder& d, const ptx::Instruction& w) {
-  function32(d, w,
-             [](float a, Rounding) { return canonical(static_cast<float>(std::tanh(double{a}))); });
-}
 
 template <typename T>
 Handler copysign_handler() {
@@ -437,15 +83,49 @@ void sign_rule(Decoder& d, const ptx::Instruction& w) {
       [](auto, u16 a, u16, u16) { return static_cast<u16>(negates ? a ^ 0x8000 : a & 0x7fff); });
 }
 
+// ---- f16 and bf16 beside f32 ----
+
+bool is_mixed(const ptx::Instruction& w) { return last_type(w, 1) == "f32"; }
+
+// A source of 16 bits, as an f32.
+Row widened(Decoder& d, const ptx::Instruction& w, const ptx::Operand& operand) {
+  const Row from = d.source(operand, 2, true);
+  const Row to = d.temporary(4);
+  d.emit(last_type(w) == "bf16"
+             ? unary<float, u16>([](u16 bits) { return static_cast<float>(decode(bf16, bits)); })
+             : unary<float, u16>([](u16 bits) { return static_cast<float>(decode(f16, bits)); }),
+         {to, from});
+  return to;
+}
+
+void mixed(Decoder& d, const ptx::Instruction& w, Handler handler, std::size_t narrow,
+           std::size_t sources) {
+  d.require(sources + 1);
+  std::vector<Row> rows{no_row};
+  for (std::size_t i = 1; i <= sources; ++i) {
+    rows.push_back(i <= narrow ? widened(d, w, w.operands[i]) : d.source(w.operands[i], 4, true));
+  }
+  rows[0] = d.result(w.operands[0], 4);
+  d.emit(handler, rows).detail = static_cast<std::uint8_t>(detail_of(w));
+}
+
 }  // namespace
 
 void float_add(Decoder& d, const ptx::Instruction& w) {
+  if (is_mixed(w)) {
+    return mixed(
+        d, w, two_sources<float>([](float a, float b, Rounding r) { return add(a, b, r); }), 1, 2);
+  }
   arithmetic<2>(
       d, w, [](auto a, auto b, Rounding r) { return add(a, b, r); },
       [](auto format, u16 a, u16 b, u16) { return add(decltype(format)::value, a, b); });
 }
 
 void float_sub(Decoder& d, const ptx::Instruction& w) {
+  if (is_mixed(w)) {
+    return mixed(
+        d, w, two_sources<float>([](float a, float b, Rounding r) { return add(a, -b, r); }), 1, 2);
+  }
   arithmetic<2>(
       d, w, [](auto a, auto b, Rounding r) { return add(a, -b, r); },
       [](auto format, u16 a, u16 b, u16) { return sub(decltype(format)::value, a, b); });
@@ -458,6 +138,12 @@ void float_mul(Decoder& d, const ptx::Instruction& w) {
 }
 
 void float_fma(Decoder& d, const ptx::Instruction& w) {
+  if (is_mixed(w)) {
+    return mixed(d, w, three_sources<float>([](float a, float b, float c, Rounding r) {
+                   return fma(a, b, c, r);
+                 }),
+                 2, 3);
+  }
   arithmetic<3>(
       d, w, [](auto a, auto b, auto c, Rounding r) { return fma(a, b, c, r); },
       [](auto format, u16 a, u16 b, u16 c) { return fma(decltype(format)::value, a, b, c); });
@@ -484,19 +170,9 @@ void float_div(Decoder& d, const ptx::Instruction& w) {
 
 void float_abs(Decoder& d, const ptx::Instruction& w) { sign_rule<false>(d, w); }
 void float_neg(Decoder& d, const ptx::Instruction& w) { sign_rule<true>(d, w); }
-void float_min(Decoder& d, const ptx::Instruction& w) { extreme_rules<false>(d, w); }
-void float_max(Decoder& d, const ptx::Instruction& w) { extreme_rules<true>(d, w); }
 
 void add_float_rules(Rules& rules) {
   rules["fma"] = float_fma;
-  rules["rcp"] = rcp;
-  rules["sqrt"] = sqrt;
-  rules["rsqrt"] = rsqrt;
-  rules["ex2"] = ex2;
-  rules["lg2"] = lg2;
-  rules["sin"] = sin;
-  rules["cos"] = cos;
-  rules["tanh"] = tanh;
   rules["copysign"] = copysign;
   rules["testp"] = testp;
 }

@@ -104,9 +104,14 @@ bool with_integer(std::string_view type, F use) {
   return true;
 }
 
-// The type that an instruction ends with.
-inline std::string_view last_type(const ptx::Instruction& written) {
-  return written.modifiers.empty() ? std::string_view() : written.modifiers.back();
+// The last of an instruction's types, or the one that so many others follow. Modifiers may stand
+// behind it: CUDA's own headers write min.s16x2.relu.
+inline std::string_view last_type(const ptx::Instruction& written, std::size_t followed_by = 0) {
+  for (std::size_t i = written.modifiers.size(); i-- > 0;) {
+    if (!ptx::is_type(written.modifiers[i])) continue;
+    if (followed_by-- == 0) return written.modifiers[i];
+  }
+  return {};
 }
 
 inline bool is_signed_type(std::string_view type) { return !type.empty() && type.front() == 's'; }

@@ -32,19 +32,22 @@ const Range* Memory::nearest(std::uint64_t address) const noexcept {
   const Range* best = nullptr;
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (const Range& range : ranges_) {
-    const std::uint64_t distance = address < range.begin  ? range.begin - address
-                                   : address >= range.end ? address - range.end
-                                                          : 0;
-    if (distance >= least) continue;
-    least = distance;
+    const std::uint64_t from = distance(range, address);
+    if (from >= least) continue;
+    least = from;
     best = &range;
   }
   return best;
 }
 
-std::string Memory::describe(std::uint64_t address, std::size_t bytes) const {
+std::uint64_t distance(const Range& range, std::uint64_t address) noexcept {
+  return address < range.begin  ? range.begin - address
+         : address >= range.end ? address - range.end
+                                : 0;
+}
+
+std::string describe(const Range* range, std::uint64_t address, std::size_t bytes) {
   if (address < 4096) return "a null pointer";
-  const Range* range = nearest(address);
   constexpr std::uint64_t near = std::uint64_t{1} << 20;
   const auto count = [](std::uint64_t n) {
     return std::to_string(n) + (n == 1 ? " byte" : " bytes");

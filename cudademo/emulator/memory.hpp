@@ -37,8 +37,6 @@ class Memory {
     return search(address, bytes);
   }
 
-  // Words for an address that is in none: "4 bytes past the end of argument 1, ...".
-  std::string describe(std::uint64_t address, std::size_t bytes) const;
   const Range* nearest(std::uint64_t address) const noexcept;
   const std::vector<Range>& ranges() const noexcept { return ranges_; }
 
@@ -48,5 +46,12 @@ class Memory {
   std::vector<Range> ranges_;
   static thread_local std::size_t recent_;
 };
+
+// How far an address is from a range; zero within it.
+std::uint64_t distance(const Range& range, std::uint64_t address) noexcept;
+
+// Words for an address that is in no range, the nearest of which may be null: "4 bytes past the end
+// of argument 1, ...".
+std::string describe(const Range* nearest, std::uint64_t address, std::size_t bytes);
 
 }  // namespace cudademo::emulator

@@ -47,6 +47,7 @@ struct Access {
   ptx::Space space = ptx::Space::generic;
   std::uint8_t bytes = 4;     // of an element
   std::uint8_t elements = 1;  // of a vector
+  std::uint8_t unused = 0;    // a bit for each element that is loaded for nothing
   bool is_signed = false;
   bool wide_base = true;  // the address register has 64 bits
   Order order = Order::weak;

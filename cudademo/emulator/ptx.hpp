@@ -53,8 +53,9 @@ struct Operand {
     list,      // (a, b): `items`
   };
   Kind kind = Kind::none;
-  bool negated = false;  // !p
-  char component = 0;    // v.x
+  bool negated = false;       // !p, and -a of vmad
+  char component = 0;         // v.x
+  std::string_view selector;  // a.b0, a.h32: a video instruction's parts
   int index = -1;
   std::string_view text;
   std::uint64_t bits = 0;
@@ -118,6 +119,9 @@ struct Module {
 
 // Bytes of an element of a type; 0 for .pred and unknown ones.
 std::size_t size_of(std::string_view type) noexcept;
+
+// Whether a modifier names a type: .u32, .bf16x2, .e4m3x2, .pred.
+bool is_type(std::string_view modifier) noexcept;
 
 // Throws ParseError.
 Module parse(std::string text);

@@ -7,7 +7,7 @@
 
 namespace cudademo::emulator {
 
-// printf and assert; one that raises a Fault for others.
+// printf, assert, malloc and free; one that raises a Fault for others.
 SystemCall system_call(std::string_view name);
 
 }  // namespace cudademo::emulator

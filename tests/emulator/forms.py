@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from form import BLOCK, CPP, GLOBAL, KINDS, ONE, PREDICATES, SHARED, TWO, Bound, Form, plain
+from form import BLOCK, COUNT, CPP, GLOBAL, KINDS, ONE, PREDICATES, SHARED, TWO, Bound, Form, plain
 from matrix_forms import matrix_forms
 
 # The table. What is refused by ptxas is not in it: see `record.py --compile`.
@@ -63,6 +64,9 @@ def _integer_arithmetic() -> Iterator[Form]:
                 yield plain(f"dp2a.{part}.{kind}.{other}", "b32", "b32", "b32", "b32")
     for name in ("min.relu.s32", "max.relu.s32"):
         yield plain(name, "s32", "s32", "s32", capability=90)
+    # As CUDA's headers write them.
+    for name in ("min.s16x2.relu", "max.s16x2.relu"):
+        yield plain(name, "s16x2", "s16x2", "s16x2", capability=90)
     for kind in ("s16x2", "u16x2"):
         for name in ("add", "min", "max", *(("min.relu", "max.relu") if kind[0] == "s" else ())):
             yield plain(f"{name}.{kind}", kind, kind, kind, capability=90)
@@ -498,6 +502,7 @@ def _atomics() -> Iterator[Form]:
             yield _atomic(f"atom.{space}.{operation}", space, capability)
             if not operation.startswith(("cas", "exch")):
                 yield _atomic(f"red.{space}.{operation}", space, capability)
+    yield from _vector_atomics()
     for name in (
         "atom.add.u32",
         "atom.relaxed.gpu.global.add.u32",
@@ -523,6 +528,55 @@ def _atomics() -> Iterator[Form]:
             after="__syncthreads(); d = all;",
             extra=(("r", SHARED.format("all")),),
         )
+
+
+def _vector_atomics() -> Iterator[Form]:
+    """On vectors in global memory: what the first four elements held, or what they hold then."""
+    cases = [(f"add.v{count}.f32", count) for count in (2, 4)]
+    for kind, counts in (
+        ("f16", (2, 4, 8)),
+        ("bf16", (2, 4, 8)),
+        ("f16x2", (2, 4)),
+        ("bf16x2", (2, 4)),
+    ):
+        for name in ("add", "min", "max"):
+            cases += [(f"{name}.noftz.v{count}.{kind}", count) for count in counts]
+    for case, count in cases:
+        kind = case.rpartition(".")[2]
+        cpp = CPP[KINDS[kind].register]
+        operands = "{" + ", ".join(f"${name}" for name in "cxcxcxcx"[:count]) + "}"
+        first = "ab" * (count // 2)
+        fill = " ".join(f"cell[{k}] = {name};" for k, name in enumerate(first))
+        shown = min(count, 4)
+        more: dict[str, Any] = {
+            "capability": 90,
+            "globals_": f"__device__ __align__(16) {cpp} FORM_cells[{COUNT} * {count}];",
+            "extra": (("l", GLOBAL.format("cell")),),
+        }
+        setup = f"{cpp}* cell = FORM_cells + {count} * i; {fill}"
+        results, after = (kind,) * shown, "volatile auto* now = cell; "
+        after += " ".join(f"{name} = now[{k}];" for k, name in enumerate("defg"[:shown]))
+        name = f"red.global.{case}"
+        for form in (
+            Form(name, f"{name} [$p], {operands};", results, (kind,) * 4, after=after, **more),
+            *_fetching(case, count, kind, operands, more),
+        ):
+            cells = form.kernel + "_cells"
+            yield replace(
+                form,
+                setup=setup.replace("FORM_cells", cells),
+                globals_=form.globals_.replace("FORM_cells", cells),
+            )
+
+
+def _fetching(
+    case: str, count: int, kind: str, operands: str, more: dict[str, Any]
+) -> Iterator[Form]:
+    if count > 4:  # more results than a form has
+        return
+    name = f"atom.global.{case}"
+    results = "{" + ", ".join(f"${place}" for place in "defg"[:count]) + "}"
+    yield Form(name, f"{name} {results}, [$p], {operands};", (kind,) * count, (kind,) * 4, **more)
 
 
 def _cell(register: str, space: str) -> tuple[str, tuple[str, str]]:
@@ -709,6 +763,67 @@ def _video() -> Iterator[Form]:
         yield plain(name, "u32", "b32", "b32", "b32")
     for name in ("vadd.s32.s32.s32", "vsub.u32.s32.u32", "vmin.s32.s32.s32", "vmax.u32.u32.u32"):
         yield plain(name, "u32", "b32", "b32")
+    for name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax"):
+        yield _parts(f"{name}.s32.s32.s32.sat", "$d, $a, $b")
+        yield _parts(f"{name}.u32.s32.u32.sat", "$d, $a, $b")
+        yield _parts(f"{name}.s32.u32.s32", "$d, $a.b1, $b.h1")
+        yield _parts(f"{name}.u32.s32.s32", "$d, $a.b3, $b.b0")
+        for second in ("add", "min", "max"):
+            yield _parts(f"{name}.s32.u32.s32.{second}", "$d, $a.h0, $b.b2, $c")
+            yield _parts(f"{name}.u32.u32.s32.sat.{second}", "$d, $a, $b, $c")
+        yield _parts(f"{name}.s32.s32.s32.sat", "$d.h1, $a.h0, $b.h1, $c")
+        yield _parts(f"{name}.u32.s32.u32.sat", "$d.b2, $a.h1, $b.b1, $c")
+        yield _parts(f"{name}.s32.s32.u32", "$d.h0, $a, $b, $c")
+    for relation in _RELATIONS:
+        yield _parts(f"vset.s32.u32.{relation}", "$d, $a, $b")
+        yield _parts(f"vset.u32.u32.{relation}", "$d, $a.b0, $b.b1")
+    yield _parts("vset.s32.s32.lt", "$d.b3, $a.h0, $b.h1, $c")
+    for second in ("add", "min", "max"):
+        yield _parts(f"vset.u32.s32.ge.{second}", "$d, $a.h0, $b.b3, $c")
+    for name in ("vshl", "vshr"):
+        for mode in ("clamp", "wrap"):
+            yield _parts(f"{name}.u32.u32.u32.{mode}", "$d, $a, $b", "count")
+            yield _parts(f"{name}.s32.s32.u32.sat.{mode}", "$d, $a, $b", "count")
+            yield _parts(f"{name}.s32.s32.u32.{mode}.add", "$d, $a.h1, $b.b0, $c", "count")
+            yield _parts(f"{name}.u32.s32.u32.sat.{mode}", "$d.h0, $a.b2, $b, $c", "count")
+    for name, operands in (
+        ("vmad.u32.u32.u32", "$d, $a, $b, $c"),
+        ("vmad.s32.s32.u32", "$d, $a.h0, $b.b1, $c"),
+        ("vmad.s32.s32.s32", "$d, -$a, $b.h1, $c"),
+        ("vmad.s32.u32.u32", "$d, $a.b0, $b.b3, -$c"),
+        # Here the manual's table takes c as unsigned, its pseudocode as signed.
+        ("vmad.s32.u32.u32.sat", "$d, $a.h0, $b.h0, -$c"),
+        ("vmad.s32.u32.u32.shr7", "$d, $a.h0, $b.h0, -$c"),
+        ("vmad.u32.u32.u32.po", "$d, $a.h1, $b.h0, $c"),
+        ("vmad.u32.u32.u32.sat.shr7", "$d, $a.h0, $b.h0, $c"),
+        ("vmad.s32.s32.s32.sat.shr15", "$d, $a, $b, $c"),
+        ("vmad.s32.s32.s32.sat", "$d, $a, -$b, $c"),
+        ("vmad.u32.u32.u32.po.sat.shr15", "$d, $a, $b, $c"),
+    ):
+        yield _parts(name, operands)
+    yield from _simd_video()
+
+
+def _simd_video() -> Iterator[Form]:
+    for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"):
+        for count, mask, selector in (("2", "h1", "h03"), ("4", "b20", "b7153")):
+            for types in ("u32.u32.u32", "s32.s32.s32"):
+                yield _parts(f"{name}{count}.{types}", "$d, $a, $b, $c")
+                yield _parts(f"{name}{count}.{types}.sat", "$d, $a, $b, $c")
+                yield _parts(f"{name}{count}.{types}.add", "$d, $a, $b, $c")
+            yield _parts(f"{name}{count}.s32.u32.s32.sat", f"$d.{mask}, $a.{selector}, $b, $c")
+            yield _parts(f"{name}{count}.u32.s32.s32.add", f"$d.{mask}, $a, $b.{selector}, $c")
+    for relation in _RELATIONS:
+        for count, mask, selector in (("2", "h0", "h31"), ("4", "b321", "b0246")):
+            yield _parts(f"vset{count}.u32.u32.{relation}", "$d, $a, $b, $c")
+            yield _parts(f"vset{count}.s32.u32.{relation}.add", "$d, $a, $b, $c")
+            yield _parts(f"vset{count}.s32.s32.{relation}", f"$d.{mask}, $a, $b.{selector}, $c")
+
+
+def _parts(name: str, places: str, second: str = "b32") -> Form:
+    """A video instruction on parts of 32-bit registers."""
+    operands = ("b32", second, "b32")[: places.count(",")]
+    return Form(f"{name} {places.replace('$', '')}", f"{name} {places};", ("u32",), operands)
 
 
 def _table() -> Iterator[Form]:

@@ -22,6 +22,7 @@
 
 #include "block.hpp"
 #include "fault.hpp"
+#include "heap.hpp"
 #include "memory.hpp"
 #include "mutator.hpp"
 #include "program.hpp"
@@ -72,6 +73,7 @@ struct Arrays {
 void run_entry(const Program& program, const Function& entry, bool checks) {
   if (entry.static_shared_bytes > most_shared_bytes) return;
   const Arrays arrays(program);
+  Heap heap;
   Launch launch;
   launch.program = &program;
   launch.entry = &entry;
@@ -79,6 +81,7 @@ void run_entry(const Program& program, const Function& entry, bool checks) {
   launch.dynamic_shared_bytes = 256;
   launch.parameters = arrays.parameters(entry);
   launch.memory = &arrays.memory;
+  launch.heap = &heap;
   launch.options.budget = budget;
   launch.options.threads = 1;
   launch.options.checks = checks;

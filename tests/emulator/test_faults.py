@@ -74,6 +74,21 @@ PLANTED = {
         "x[threadIdx.x] = s[threadIdx.x];",
         text="in shared memory that no thread has written",
     ),
+    # The fourth element counts only where it is used: compilers widen loads.
+    "a vector that nobody wrote in full": Planted(
+        "uninitialised read",
+        "__shared__ __align__(16) int s[4];\nif (threadIdx.x < 3) s[threadIdx.x] = 1;\n"
+        "__syncthreads();\nint a, b, c, d;\n"
+        'asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), '
+        '"=r"(d) : "r"((unsigned)__cvta_generic_to_shared(s)));  // FAULT\n'
+        "x[threadIdx.x] = a + b + c + d;",
+        "__shared__ __align__(16) int s[4];\nif (threadIdx.x < 3) s[threadIdx.x] = 1;\n"
+        "__syncthreads();\nint a, b, c, d;\n"
+        'asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), '
+        '"=r"(d) : "r"((unsigned)__cvta_generic_to_shared(s)));\n'
+        "x[threadIdx.x] = a + b + c;",
+        text="in shared memory that no thread has written",
+    ),
     "a barrier forgotten between a write and a read": Planted(
         "race",
         "__shared__ float s[64];\ns[threadIdx.x] = 0;\n__syncthreads();\n"

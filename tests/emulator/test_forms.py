@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import cudademo
-from cudademo import EmulatorError
 
 np = pytest.importorskip("numpy")
 
@@ -43,8 +42,6 @@ def run(form: Form, device: str) -> Bits:
 
 # All threads write the same word of shared memory, and read it with no barrier between.
 RACY = ("cvta.shared.u64",)
-# The video instructions, which few programs have.
-NOT_EMULATED = ("vadd", "vsub", "vmin", "vmax", "vabsdiff")
 
 
 def recorded(path: Path, form: Form) -> Bits:
@@ -123,10 +120,6 @@ def check(form: Form, path: Path, device: str) -> None:
 def test_the_emulator_answers_as_the_gpu_did(form: Form, path: Path | None) -> None:
     if path is None:
         pytest.skip("no answers of a GPU: run record.py on one")
-    if form.name.startswith(NOT_EMULATED):
-        with pytest.raises(EmulatorError, match="this instruction is not emulated: v"):
-            run(form, "cpu")
-        return
     with cudademo.use_emulator(cudademo._core.emulating(), checks=form.name not in RACY):
         check(form, path, "cpu")
 
