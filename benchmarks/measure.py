@@ -36,10 +36,11 @@ class Budget:
     process_rounds: int = 7
     slow_process_rounds: int = 3
     slow_builds: bool = True
+    emulator_rounds: int = 15
 
     @staticmethod
     def quick() -> Budget:
-        return Budget(60, 7, 2, 1, slow_builds=False)
+        return Budget(60, 7, 2, 1, slow_builds=False, emulator_rounds=3)
 
     def capped(self, rounds: int) -> Budget:
         """`rounds` of everything that stays in this process, at most as many new processes."""
@@ -49,6 +50,7 @@ class Budget:
             min(rounds, self.process_rounds),
             min(rounds, self.slow_process_rounds),
             self.slow_builds,
+            rounds,
         )
 
 

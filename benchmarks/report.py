@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import importlib.metadata
 import json
 import os
@@ -30,8 +31,9 @@ class Report:
 
     @property
     def slug(self) -> str:
-        """The GPU's name, as a file name."""
-        return re.sub(r"[^a-z0-9]+", "-", str(self.header["gpu"]).lower()).strip("-")
+        """The GPU's name, as a file name; without one `emulator` and the processor's."""
+        name = self.header.get("gpu") or f"emulator {self.header['cpu']}"
+        return re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-")
 
     def find(self, suite: str, case: str, who: str, unit: str) -> Row | None:
         """The one row of this description that was measured."""
@@ -59,14 +61,22 @@ def describe_machine(suites: Sequence[str], budget: Budget) -> dict[str, Any]:
     """What the figures depend on. Raises Missing without a GPU."""
     if not torch.cuda.is_available():
         raise Missing("no CUDA GPU")
-    return {
+    gpu = {
         "gpu": torch.cuda.get_device_name(),
         "capability": ".".join(map(str, torch.cuda.get_device_capability())),
         "driver": _driver_version(),
         "cuda": torch.version.cuda,
+    }
+    return gpu | describe_host(suites, budget)
+
+
+def describe_host(suites: Sequence[str], budget: Budget) -> dict[str, Any]:
+    """What figures depend on that no GPU has a part in."""
+    return {
         "cpu": _cpu_model(),
         "cpu_cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "nvrtc": _nvrtc_version(),
         "python": platform.python_version(),
         "versions": _versions(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -106,6 +116,8 @@ def print_tables(report: Report) -> None:
 
 def markdown(report: Report) -> str:
     """The README's table: ours, and the others from the fastest to the slowest."""
+    if any(row.suite == "emulator" for row in report.rows):
+        return _emulator_table(report)
     lines = ["| What | cudademo | Others |", "|---|---|---|"]
     for suite in ("launch", "import", "warm", "cold", "operator"):
         for case in _cases(report, suite):
@@ -189,12 +201,26 @@ def plot_bandwidth(report: Report, path: Path) -> None:
     plt.close(figure)
 
 
+def _emulator_table(report: Report) -> str:
+    """A row a program: its rate, or its time where it has none."""
+    columns = list(dict.fromkeys(row.who for row in report.rows if row.skipped is None))
+    lines = [f"| On the emulator | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for case in _cases(report, "emulator"):
+        rows = [row for row in report.rows if row.case == case]
+        rates = [row for row in rows if row.unit.endswith("/s")]
+        amounts = {row.who: _amount(row) for row in rates or rows if row.skipped is None}
+        lines.append(f"| {case} | {' | '.join(amounts.get(who, '') for who in columns)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _cases(report: Report, suite: str) -> list[str]:
     return list(dict.fromkeys(row.case for row in report.rows if row.suite == suite))
 
 
 def _amount(row: Row) -> str:
     value, unit = row.value or 0.0, row.unit
+    if unit == "us" and value >= 1e3:
+        value, unit = value * 1e-3, "ms"
     if unit == "ms" and value >= 1e4:
         value, unit = value * 1e-3, "s"
     return f"{_short(value)} {unit.replace('us', 'µs')}"
@@ -217,6 +243,16 @@ def _versions() -> dict[str, str]:
         if (name := distribution.metadata["Name"])
     }
     return {name: installed[name] for name in _PACKAGES if name in installed}
+
+
+def _nvrtc_version() -> str:
+    """Of the one that cudademo compiles with. Raises Missing where there is none."""
+    cudademo: Any = importlib.import_module("cudademo")
+    try:
+        toolchain = cudademo.compilation.current_toolchain()
+    except cudademo.ToolchainError as error:
+        raise Missing(str(error)) from error
+    return ".".join(map(str, toolchain.version))
 
 
 def _driver_version() -> str:

@@ -2,6 +2,8 @@
 
 Prints tables, and writes `results/<gpu>.json`, `<gpu>-launch.png` and `<gpu>-bandwidth.png`.
 What is missing on the machine is skipped with a word. Takes some four minutes.
+
+`--suites emulator` needs no GPU, takes half a minute, and writes `results/emulator-<cpu>.json`.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ def main(arguments: Sequence[str]) -> int:
             budget = Budget.quick() if options.quick else Budget()
             if options.rounds:
                 budget = budget.capped(options.rounds)
-            report = reports.Report(reports.describe_machine(options.suites, budget))
+            describe = (
+                reports.describe_host if options.suites == [EMULATOR] else reports.describe_machine
+            )
+            report = reports.Report(describe(options.suites, budget))
             for suite in options.suites:
                 _measure(suite, budget, report)
             options.out.mkdir(parents=True, exist_ok=True)
@@ -55,8 +60,9 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--suites", nargs="+", choices=SUITES, default=list(SUITES), help="which; all by default"
-    )
+        "--suites", nargs="+", choices=(*SUITES, EMULATOR), default=list(SUITES),
+        help="which; all but the emulator's by default, which runs alone",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=_positive, help="of everything; fewer are quicker")
     parser.add_argument("--quick", action="store_true", help="few rounds, nothing built by nvcc")
     parser.add_argument(
@@ -66,7 +72,10 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--plots-only", type=Path, metavar="JSON", help="draw an earlier run's pictures again"
     )
     parser.add_argument("--markdown", action="store_true", help="print the README's table as well")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if EMULATOR in options.suites and options.suites != [EMULATOR]:
+        parser.error("the emulator's suite runs alone: its report is of a processor, not of a GPU")
+    return options
 
 
 def _positive(text: str) -> int:
@@ -77,16 +86,18 @@ def _positive(text: str) -> int:
 
 
 SUITES = ("launch", "operator", "startup", "bandwidth")
+EMULATOR = "emulator"
 
 
 def _suites() -> dict[str, Callable[[Budget], Iterator[Row]]]:
     import bandwidth
+    import emulator
     import launch
     import operator_call
     import startup
 
-    modules = (launch, operator_call, startup, bandwidth)
-    return {name: module.run for name, module in zip(SUITES, modules, strict=True)}
+    modules = (launch, operator_call, startup, bandwidth, emulator)
+    return {name: module.run for name, module in zip((*SUITES, EMULATOR), modules, strict=True)}
 
 
 def _measure(name: str, budget: Budget, report: Report) -> None:

@@ -37,9 +37,11 @@ class use_emulator:  # noqa: N801, as torch.set_grad_enabled
     Example:
         >>> import torch
         >>> from cudademo import sum_double_op
-        >>> with use_emulator():
+        >>> with use_emulator() as emulator:
         ...     sum_double_op(torch.ones(2), torch.ones(2))
         tensor([2., 2.])
+        >>> emulator.executed > 0
+        True
     """
 
     def __init__(
@@ -53,8 +55,18 @@ class use_emulator:  # noqa: N801, as torch.set_grad_enabled
         threads: int = 0,
     ) -> None:
         self._before = (_core.emulating(), _core.emulator_options())
+        self._executed_before = _core.emulator_executed()
         _core.configure_emulator(checks, seed, budget, threads, capability)
         _core.set_emulating(on)
+
+    @property
+    def executed(self) -> int:
+        """Instructions that threads have executed since this was made, in all of the process.
+
+        An instruction of the PTX counts once for each thread that executed it: not for those whose
+        guard was false. One that waits for other threads of its warp may count again as it resumes.
+        """
+        return _core.emulator_executed() - self._executed_before
 
     def __enter__(self) -> use_emulator:
         return self

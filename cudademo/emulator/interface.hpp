@@ -44,6 +44,6 @@ void cudademoEmulatorConfigure(const CudademoEmulatorOptions* options);
 void cudademoEmulatorGetOptions(CudademoEmulatorOptions* options);
 // The report of this thread's latest failure, once; 0 where there is none.
 int cudademoEmulatorTakeReport(CudademoEmulatorReport* report);
-// Instructions executed by threads, in the process so far.
+// Instructions of the PTX, each once for every thread that executed it, in the process so far.
 std::uint64_t cudademoEmulatorExecuted();
 }

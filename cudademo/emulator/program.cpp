@@ -86,8 +86,11 @@ void spread_access(Program& program) {
 void number_sites(Program& program) {
   program.sites.emplace_back();
   for (const auto& function : program.functions) {
+    const ptx::Instruction* former = nullptr;
     for (Instruction& instruction : function->code) {
       if (instruction.written == nullptr) continue;
+      instruction.is_first = instruction.written != former;
+      former = instruction.written;
       const ptx::Location& location = instruction.written->location;
       if (program.sites.back() != location) program.sites.push_back(location);
       instruction.site = static_cast<std::uint32_t>(program.sites.size() - 1);

@@ -62,6 +62,7 @@ struct Instruction {
   bool guard_negated = false;
   bool is_branch = false;  // takes part where no lane's guard is true, too
   bool is_exit = false;    // its lanes go nowhere from here
+  bool is_first = false;   // of those that one of the PTX became
   std::uint8_t detail = 0;
   std::uint8_t count = 0;  // rows
   Access access;

@@ -98,7 +98,7 @@ Warp::Outcome Warp::run(std::uint64_t instructions) {
         }
       }
       --budget;
-      executed_ += static_cast<unsigned>(std::popcount(mask));
+      if (instruction.is_first) executed_ += static_cast<unsigned>(std::popcount(mask));
       instruction.execute(*this, instruction, mask);
     }
     left += budget;

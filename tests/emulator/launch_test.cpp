@@ -186,6 +186,26 @@ void blocks_run_at_once() {
   cudademoEmulatorConfigure(&before);
 }
 
+std::uint64_t executed(const std::string& instructions, Shape shape) {
+  const std::uint64_t before = cudademoEmulatorExecuted();
+  answers(kernel_of(instructions), shape);
+  return cudademoEmulatorExecuted() - before;
+}
+
+// Some of the PTX become several of the emulator's own, as a read of %tid does.
+void instructions_are_counted_by_threads() {
+  constexpr std::uint64_t frame = 7;  // of kernel_of's own
+  expect(executed("", {3, 40}) == 3 * 40 * frame, "each once for each thread");
+  expect(executed("mov.u32 %r2, %ntid.x; add.u32 %r2, %r2, %ctaid.x;", {1, 32}) == 32 * (frame + 2),
+         "an operand is none of its own");
+  expect(executed("setp.lt.u32 %p1, %r1, 10; @%p1 mov.u32 %r0, %tid.x;", {1, 32}) ==
+             32 * (frame + 1) + 10,
+         "those whose guard is false do not execute it");
+  expect(executed("setp.lt.u32 %p1, %r1, 10; @%p1 bra over; add.u32 %r0, %r0, 1; over:", {1, 32}) ==
+             32 * (frame + 1) + 10 + 22,
+         "nor those that jump over it");
+}
+
 }  // namespace
 
 void launches() {
@@ -196,6 +216,7 @@ void launches() {
   memory_is_given_and_taken();
   threads_of_the_host_launch_at_once();
   blocks_run_at_once();
+  instructions_are_counted_by_threads();
 }
 
 }  // namespace cudademo::emulator

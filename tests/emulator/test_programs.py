@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import cudademo
@@ -103,6 +105,16 @@ def test_the_same_launch_gives_the_same_bits_and_a_seed_another_order():
     assert total(3) == total(3)
     assert len({total(seed) for seed in range(6)}) > 1
     assert total(5) == pytest.approx(x.double().sum().item(), rel=1e-3)
+
+
+def test_instructions_are_counted_once_for_each_thread():
+    source = "__global__ void k(int* x) { x[blockIdx.x * blockDim.x + threadIdx.x] += blockDim.x; }"
+    kernel = cudademo.kernel(source, "k")
+    with cudademo.use_emulator() as emulator:
+        body = kernel.ptx().split("{", 1)[1]
+        written = re.findall(r"^\s+[a-z][^;]*;", body, re.MULTILINE)  # not the declarations' dots
+        kernel[3, 40](torch.zeros(120, dtype=torch.int32))
+    assert emulator.executed == len(written) * 120
 
 
 def test_dynamic_shared_memory_beyond_48_kilobytes():
