@@ -62,7 +62,18 @@ std::optional<Races::Conflict> Races::touch_cells(Cell* first, std::size_t count
 
 std::optional<Races::Conflict> Races::shared(const Stamp& who, std::size_t offset,
                                              std::size_t bytes, Touch touch) {
-  return touch_cells(shared_.data() + offset, bytes, who, touch);
+  Cell* first = shared_.data() + offset;
+  const Cell before = *first;
+  std::optional<Conflict> conflict = touch_cells(first, 1, who, touch);
+  // Bytes that are used together mostly have one history.
+  for (Cell* cell = first + 1; cell < first + bytes; ++cell) {
+    if (std::memcmp(cell, &before, sizeof(Cell)) == 0) {
+      *cell = *first;
+    } else if (const auto found = touch_cells(cell, 1, who, touch)) {
+      conflict = found;
+    }
+  }
+  return conflict;
 }
 
 std::optional<Races::Conflict> Races::global(const Stamp& who, std::uint64_t address,
