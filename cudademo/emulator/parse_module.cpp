@@ -115,9 +115,6 @@ Parser::Shape Parser::shape() {
       }
     } else if (name == "v2" || name == "v4" || name == "v8") {
       shape.vector = name[1] - '0';
-    } else if (name == "ptr") {
-      pointer_attributes();
-      return shape;
     } else if (name == "attribute") {
       lexer_.expect('(');
       while (!lexer_.accept(')')) {
