@@ -152,6 +152,17 @@ std::byte* locate_allocated(Warp& warp, unsigned lane, const Access& access, Hea
   return reinterpret_cast<std::byte*>(address);
 }
 
+// The array or the allocation next to an address; null where there are none.
+const Range* nearest(Warp& warp, std::uint64_t address) {
+  const Launch& launch = warp.block().launch();
+  const Range* near = launch.memory->nearest(address);
+  const HeapBlock* block = launch.heap->nearest(address);
+  if (block == nullptr) return near;
+  const bool is_closer =
+      near == nullptr || distance(block->range, address) < distance(*near, address);
+  return is_closer ? &block->range : near;
+}
+
 std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::uint64_t address,
                          std::size_t bytes, Use use) {
   const Memory& memory = *warp.block().launch().memory;
@@ -161,11 +172,7 @@ std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::u
     if (block != nullptr && block->holds(address, bytes)) {
       return locate_allocated(warp, lane, access, *block, address, bytes, use);
     }
-    const Range* near = memory.nearest(address);
-    if (block != nullptr &&
-        (near == nullptr || distance(block->range, address) < distance(*near, address))) {
-      near = &block->range;
-    }
+    const Range* near = nearest(warp, address);
     refuse(warp, lane, kind::out_of_bounds, address, bytes, use, describe(near, address, bytes),
            near != nullptr ? near->label : "");
   }
@@ -196,11 +203,11 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
     }
   }
   if ((address & (bytes - 1)) != 0 && space != Space::param) {
-    const Range* near =
-        space == Space::global ? warp.block().launch().memory->nearest(address) : nullptr;
+    const Range* near = space == Space::global ? nearest(warp, address) : nullptr;
     refuse(warp, lane, kind::misaligned, address, bytes, use,
            "which is no multiple of " + std::to_string(bytes),
            near != nullptr          ? near->label
+           : space == Space::global ? ""
            : space == Space::shared ? "shared memory"
                                     : "local memory");
   }

@@ -145,6 +145,8 @@ Handler operation_of(Decoder& d, const ptx::Instruction& w, bool shared) {
 // element's operand, so results wait until all are done.
 void update_each(Decoder& d, const ptx::Instruction& w, const Access& whole, Row base,
                  std::size_t first) {
+  const bool is_known = w.has("add") || w.has("min") || w.has("max");
+  if (!is_known || !is_float(last_type(w)) || whole.bytes > 4) d.fail("not on a vector");
   const ptx::Operand& operands = w.operands[first + 1];
   if (operands.items.size() != whole.elements) d.fail("a vector is needed");
   const Handler handler = operation_of(d, w, false);

@@ -164,6 +164,8 @@ void scalar(Decoder& d, const ptx::Instruction& w) {
   const bool compares = w.opcode == "vset";
   const std::vector<bool> signs = signs_of(d, w, compares ? 2 : 3);
   const bool is_signed = !compares && signs.front();
+  const bool shifts = w.opcode == "vshl" || w.opcode == "vshr";
+  if (shifts && signs.back()) d.fail("a count of bits is u32");
   const bool accumulates = w.has("add") || w.has("min") || w.has("max");
   const Part into = part_of(d, w.operands[0].selector);
   const Row a = extracted(d, source(d, w.operands[1]), part_of(d, w.operands[1].selector),

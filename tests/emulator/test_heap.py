@@ -139,6 +139,12 @@ def test_a_step_before_the_start_is_found():
     assert "4 bytes before the start of 16 bytes of malloc (line 2)" in str(error)
 
 
+def test_a_misaligned_access_names_its_allocation():
+    error = fault("char* p = new char[8];\nout[0] = *reinterpret_cast<int*>(p + 1);  // FAULT")
+    assert error.kind == "misaligned"
+    assert error.array == "8 bytes of malloc (line 2)"
+
+
 def test_a_use_after_free_is_found():
     error = fault(
         "int* p = new int[n];\np[0] = 1;\ndelete[] p;\nout[0] = *(volatile int*)p;  // FAULT"

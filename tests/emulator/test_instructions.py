@@ -296,3 +296,20 @@ def test_what_is_not_emulated_says_so(text):
     with pytest.raises(EmulatorError, match="not emulated: ") as caught:
         kernel("float* x", body)[1, 1](torch.zeros(4))
     assert caught.value.kind == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("red.global.add.v2.u32 [%0], {r, r};", "not on a vector"),
+        ("atom.global.exch.v2.b64 {l, l}, [%0], {l, l};", "not on a vector"),
+        ("atom.global.cas.v2.b32 {r, r}, [%0], {r, r}, {r, r};", "not on a vector"),
+        ("vshl.s32.s32.s32.clamp r, r, r;", "a count of bits is u32"),
+        ("vshr.s32.s32.s32.wrap r, r, r;", "a count of bits is u32"),
+    ],
+)
+def test_what_no_instruction_takes_is_refused(text, why):
+    body = f'asm volatile("{{ .reg .b32 r; .reg .b64 l; {text} }}" :: "l"(x) : "memory");'
+    with pytest.raises(EmulatorError, match=why) as caught:
+        kernel("float* x", body)[1, 1](torch.zeros(4))
+    assert caught.value.kind == "unsupported"
