@@ -161,6 +161,7 @@ class Plan:
     def parameters(self) -> list[Parameter]: ...
     @property
     def resources(self) -> Resources: ...
+    def max_active_blocks(self, block_threads: int, shared_bytes: int) -> int: ...
 
 class KernelBase:
     """The base of cudademo.Kernel: kernel[grid, block] -> Launcher."""
@@ -172,7 +173,9 @@ class KernelBase:
 
 class Launcher:
     """A kernel with its grid and block: call it with the arguments."""
-    def __call__(self, *arguments: typing.Any, stream: typing.Any = None) -> None: ...
+    def __call__(
+        self, *arguments: typing.Any, stream: typing.Any = None, cooperative: bool = False
+    ) -> None: ...
 
 class EagerPair:
     """Called with two tensors: the result, or None where the call is not a simple one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,7 +191,9 @@ class Kernel(_core.KernelBase):
     `grid` and `block` are an int or up to three, in blocks and threads; `shared_bytes` is dynamic
     shared memory. Arguments are arrays on a CUDA device (torch, CuPy, JAX, numba), numbers, `None`
     for a null pointer, and bytes for structs, checked and converted by the kernel's signature.
-    It is launched on torch's current stream of the arrays' device, or on `stream=`.
+    It is launched on torch's current stream of the arrays' device, or on `stream=`. With
+    `cooperative=True` all of its blocks run at once, as `cooperative_groups::this_grid().sync()`
+    needs; `max_active_blocks` tells how many that may be.
 
     Arrays in the CPU's memory (torch, NumPy) make it run there, on the emulator: see
     `use_emulator`.
@@ -248,26 +251,61 @@ class Kernel(_core.KernelBase):
         CUDA graph capture, nor while another kernel keeps the GPU busy.
 
         Args:
-            device: an ordinal, `"cuda:1"` or a torch.device; torch's current one by default.
+            device: an ordinal, `"cuda:1"`, `"cpu"` for the emulator, or a torch.device; by default
+                torch's current one, or the emulator where `use_emulator` is on.
             **bindings: a value for each name bound to `dtype_of` (a torch.dtype) and `block_dim`
                 (an int, or a tuple of up to three).
         """
+        self._planned(bindings, None, device)
+        return self
+
+    def max_active_blocks(
+        self,
+        block: int | Sequence[int],
+        shared_bytes: int = 0,
+        *,
+        device: Any = None,
+        **bindings: Binding,
+    ) -> int:
+        """The blocks that a device runs at once: the largest grid of a cooperative launch.
+
+        Args:
+            block: threads, an int or up to three.
+            shared_bytes: dynamic shared memory of a block, in bytes.
+            device: as in `preload`.
+            **bindings: a torch.dtype for each name bound to `dtype_of`.
+
+        Raises:
+            LaunchError: a block has more shared memory than the device.
+
+        Source: cuOccupancyMaxActiveBlocksPerMultiprocessor of the CUDA driver API, times the
+        device's multiprocessors.
+        """
+        extents = _extents(block)
+        plan = self._planned(bindings, extents, device)
+        return plan.max_active_blocks(math.prod(extents), shared_bytes)
+
+    def _planned(
+        self, bindings: Mapping[str, Binding], block: list[int] | None, device: Any
+    ) -> _core.Plan:
+        """The plan of a launch with these dtypes, and with a block given here or bound by name."""
         dtypes = {}
-        block = [1, 1, 1]
+        extents = block or [1, 1, 1]
         for name in specialisation.free(self._bindings):
+            bound = self._bindings[name]
+            if block and isinstance(bound, BlockDim):
+                continue
             if name not in bindings:
                 raise TypeError(f"{self._name}: a value for {name} is needed")
-            bound, value = self._bindings[name], bindings[name]
+            value: Any = bindings[name]
             if isinstance(bound, DtypeOf):
                 dtypes[bound.position] = str(value).removeprefix("torch.")
             elif isinstance(bound, BlockDim) and bound.axis:
-                block["xyz".index(bound.axis)] = int(value)  # type: ignore[arg-type]
+                extents["xyz".index(bound.axis)] = int(value)
             else:
-                extents: Any = value if isinstance(value, (tuple, list)) else (value,)
-                block[: len(extents)] = [int(extent) for extent in extents]
+                extents = _extents(value)
         names = tuple(dtypes[position] for position in self._positions)
-        self._prepare(names, (block[0], block[1], block[2]), _ordinal(device))
-        return self
+        return self._prepare(names, (extents[0], extents[1], extents[2]), _ordinal(device))
 
     def ptx(self, **bindings: Binding) -> str:
         """The PTX of a variant: of these bindings, else of the latest one launched."""
@@ -371,15 +409,31 @@ def _example(binding: Binding) -> str:
     return "torch.float32" if isinstance(binding, DtypeOf) else "256"
 
 
+def _extents(block: Any) -> list[int]:
+    """A block's three extents, of which one or two may be left out."""
+    given = block if isinstance(block, (tuple, list)) else (block,)
+    if not 1 <= len(given) <= 3:
+        raise TypeError(f"a block is an int or up to three, not {block!r}")
+    return [*map(int, given), *(1,) * (3 - len(given))]
+
+
 def _ordinal(device: Any) -> int:
-    """The ordinal of a device given as an int, as text or by torch; None is torch's current one."""
+    """The ordinal of a device given as an int, as text or by torch; None is torch's current one.
+
+    The CPU is the emulator's.
+    """
     if isinstance(device, int):
         return device
+    if device is None and _core.emulating():
+        return _core.emulator_ordinal
     import torch
 
-    index = None if device is None else torch.device(device).index
-    if index is not None:
-        return int(index)
+    if device is not None:
+        given = torch.device(device)
+        if given.type == "cpu":
+            return _core.emulator_ordinal
+        if given.index is not None:
+            return int(given.index)
     return int(torch.cuda.current_device()) if torch.cuda.is_available() else 0
 
 

@@ -371,6 +371,18 @@ def test_the_drivers_words_and_the_configuration_are_in_the_error(stub):
     assert stub.launches == 2
 
 
+def test_a_cooperative_launch_is_asked_for_by_keyword(stub):
+    kernel = make("int n")
+    kernel[2, 64, 128](1, stream=5, cooperative=True)
+    assert stub.count("cuLaunchCooperativeKernel") == 1
+    assert (stub.dims, stub.shared_bytes, stub.stream) == ((2, 1, 1, 64, 1, 1), 128, 5)
+    kernel[2, 64](1, cooperative=False)
+    assert (stub.count("cuLaunchKernel"), stub.count("cuLaunchCooperativeKernel")) == (1, 1)
+    stub.fail_next("cuLaunchCooperativeKernel", 720)
+    with pytest.raises(LaunchError, match="this device runs at most 32768 of this kernel"):
+        kernel[1 << 20, 64](1, cooperative=True)
+
+
 def test_an_earlier_kernels_fault_is_not_blamed_on_this_one(stub):
     kernel = make("int n")
     stub.fail_next("cuLaunchKernel", 700)

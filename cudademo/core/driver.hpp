@@ -28,6 +28,7 @@ inline constexpr Result error_deinitialized = 4;
 inline constexpr Result error_invalid_value = 1;
 inline constexpr Result error_not_found = 500;
 inline constexpr Result error_launch_out_of_resources = 701;
+inline constexpr Result error_cooperative_launch_too_large = 720;
 
 // CUdevice_attribute
 inline constexpr int device_max_threads_per_block = 1;
@@ -46,44 +47,49 @@ inline constexpr int function_registers = 4;
 inline constexpr int function_max_dynamic_shared_bytes = 8;
 
 // One list: declaration, loading and clearing follow from it. X(member, symbol, parameters).
-#define CUDADEMO_DRIVER_FUNCTIONS(X)                                                              \
-  X(init, cuInit, (unsigned flags))                                                               \
-  X(driver_get_version, cuDriverGetVersion, (int* version))                                       \
-  X(get_error_name, cuGetErrorName, (Result result, const char** text))                           \
-  X(get_error_string, cuGetErrorString, (Result result, const char** text))                       \
-  X(device_get_count, cuDeviceGetCount, (int* count))                                             \
-  X(device_get, cuDeviceGet, (Device * device, int ordinal))                                      \
-  X(device_get_name, cuDeviceGetName, (char* name, int length, Device device))                    \
-  X(device_get_attribute, cuDeviceGetAttribute, (int* value, int attribute, Device device))       \
-  X(primary_context_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))         \
-  X(context_get_current, cuCtxGetCurrent, (Context * context))                                    \
-  X(context_get_device, cuCtxGetDevice, (Device * device))                                        \
-  X(context_push, cuCtxPushCurrent_v2, (Context context))                                         \
-  X(context_pop, cuCtxPopCurrent_v2, (Context * context))                                         \
-  X(library_load_data, cuLibraryLoadData,                                                         \
-    (Library * library, const void* image, int* jit_options, void** jit_values,                   \
-     unsigned jit_count, int* library_options, void** library_values, unsigned library_count))    \
-  X(library_unload, cuLibraryUnload, (Library library))                                           \
-  X(library_get_kernel, cuLibraryGetKernel, (Kernel * kernel, Library library, const char* name)) \
-  X(kernel_get_function, cuKernelGetFunction, (Function * function, Kernel kernel))               \
-  X(kernel_get_attribute, cuKernelGetAttribute,                                                   \
-    (int* value, int attribute, Kernel kernel, Device device))                                    \
-  X(kernel_set_attribute, cuKernelSetAttribute,                                                   \
-    (int attribute, int value, Kernel kernel, Device device))                                     \
-  X(pointer_get_attribute, cuPointerGetAttribute,                                                 \
-    (void* value, int attribute, const void* pointer))                                            \
-  X(stream_is_capturing, cuStreamIsCapturing, (Stream stream, int* status))                       \
-  X(stream_get_capture_info, cuStreamGetCaptureInfo_v2,                                           \
-    (Stream stream, int* status, std::uint64_t* id, void* graph, void* dependencies,              \
-     std::size_t* dependency_count))                                                              \
-  X(stream_wait_event, cuStreamWaitEvent, (Stream stream, Event event, unsigned flags))           \
-  X(event_create, cuEventCreate, (Event * event, unsigned flags))                                 \
-  X(event_record, cuEventRecord, (Event event, Stream stream))                                    \
-  X(event_destroy, cuEventDestroy_v2, (Event event))                                              \
-  X(launch_kernel, cuLaunchKernel,                                                                \
-    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,      \
-     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters, \
-     void** extra))
+#define CUDADEMO_DRIVER_FUNCTIONS(X)                                                               \
+  X(init, cuInit, (unsigned flags))                                                                \
+  X(driver_get_version, cuDriverGetVersion, (int* version))                                        \
+  X(get_error_name, cuGetErrorName, (Result result, const char** text))                            \
+  X(get_error_string, cuGetErrorString, (Result result, const char** text))                        \
+  X(device_get_count, cuDeviceGetCount, (int* count))                                              \
+  X(device_get, cuDeviceGet, (Device * device, int ordinal))                                       \
+  X(device_get_name, cuDeviceGetName, (char* name, int length, Device device))                     \
+  X(device_get_attribute, cuDeviceGetAttribute, (int* value, int attribute, Device device))        \
+  X(primary_context_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))          \
+  X(context_get_current, cuCtxGetCurrent, (Context * context))                                     \
+  X(context_get_device, cuCtxGetDevice, (Device * device))                                         \
+  X(context_push, cuCtxPushCurrent_v2, (Context context))                                          \
+  X(context_pop, cuCtxPopCurrent_v2, (Context * context))                                          \
+  X(library_load_data, cuLibraryLoadData,                                                          \
+    (Library * library, const void* image, int* jit_options, void** jit_values,                    \
+     unsigned jit_count, int* library_options, void** library_values, unsigned library_count))     \
+  X(library_unload, cuLibraryUnload, (Library library))                                            \
+  X(library_get_kernel, cuLibraryGetKernel, (Kernel * kernel, Library library, const char* name))  \
+  X(kernel_get_function, cuKernelGetFunction, (Function * function, Kernel kernel))                \
+  X(kernel_get_attribute, cuKernelGetAttribute,                                                    \
+    (int* value, int attribute, Kernel kernel, Device device))                                     \
+  X(kernel_set_attribute, cuKernelSetAttribute,                                                    \
+    (int attribute, int value, Kernel kernel, Device device))                                      \
+  X(pointer_get_attribute, cuPointerGetAttribute,                                                  \
+    (void* value, int attribute, const void* pointer))                                             \
+  X(stream_is_capturing, cuStreamIsCapturing, (Stream stream, int* status))                        \
+  X(stream_get_capture_info, cuStreamGetCaptureInfo_v2,                                            \
+    (Stream stream, int* status, std::uint64_t* id, void* graph, void* dependencies,               \
+     std::size_t* dependency_count))                                                               \
+  X(stream_wait_event, cuStreamWaitEvent, (Stream stream, Event event, unsigned flags))            \
+  X(event_create, cuEventCreate, (Event * event, unsigned flags))                                  \
+  X(event_record, cuEventRecord, (Event event, Stream stream))                                     \
+  X(event_destroy, cuEventDestroy_v2, (Event event))                                               \
+  X(launch_kernel, cuLaunchKernel,                                                                 \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,       \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,  \
+     void** extra))                                                                                \
+  X(launch_cooperative_kernel, cuLaunchCooperativeKernel,                                          \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,       \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters)) \
+  X(occupancy_max_active_blocks, cuOccupancyMaxActiveBlocksPerMultiprocessor,                      \
+    (int* blocks, Function function, int block_threads, std::size_t shared_bytes))
 
 // Functions that older drivers lack; null there.
 #define CUDADEMO_DRIVER_OPTIONAL(X)              \

@@ -64,7 +64,8 @@ void raise_report(const std::string& kernel) {
 
 std::string describe(const LaunchConfig& config) {
   return "grid " + describe(config.grid) + ", block " + describe(config.block) + ", " +
-         std::to_string(config.shared_bytes) + " bytes of dynamic shared memory";
+         std::to_string(config.shared_bytes) + " bytes of dynamic shared memory" +
+         (config.cooperative ? ", cooperative" : "");
 }
 
 Plan::Plan(std::shared_ptr<const Module> module, const KernelEntry& entry, std::string name,
@@ -94,11 +95,29 @@ void Plan::launch(const LaunchConfig& config, void** parameters, driver::Stream 
     allow_shared(config.shared_bytes);
   }
   const driver::ContextGuard guard(context_);
-  const driver::Result result = driver::functions(ordinal_).launch_kernel(
-      function_, config.grid.x, config.grid.y, config.grid.z, config.block.x, config.block.y,
-      config.block.z, config.shared_bytes, stream, parameters, nullptr);
+  const driver::Functions& driver = driver::functions(ordinal_);
+  const auto& [grid, block, shared_bytes, cooperative] = config;
+  const driver::Result result =
+      cooperative
+          ? driver.launch_cooperative_kernel(function_, grid.x, grid.y, grid.z, block.x, block.y,
+                                             block.z, shared_bytes, stream, parameters)
+          : driver.launch_kernel(function_, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                 shared_bytes, stream, parameters, nullptr);
   if (result != driver::success) [[unlikely]]
     explain(result, config);
+}
+
+std::uint64_t Plan::max_active_blocks(std::uint32_t block_threads, std::uint32_t shared_bytes) {
+  if (shared_bytes > shared_allowed_.load(std::memory_order_relaxed)) allow_shared(shared_bytes);
+  const driver::ContextGuard guard(context_);
+  const driver::Functions& driver = driver::functions(ordinal_);
+  int blocks = 0;  // of a multiprocessor
+  driver::check(driver,
+                driver.occupancy_max_active_blocks(&blocks, function_,
+                                                   static_cast<int>(block_threads), shared_bytes),
+                "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  const int processors = driver::device_attribute(ordinal_, driver::device_multiprocessor_count);
+  return static_cast<std::uint64_t>(blocks) * static_cast<std::uint64_t>(processors);
 }
 
 void Plan::allow_shared(std::uint32_t shared_bytes) {
@@ -120,7 +139,7 @@ void Plan::allow_shared(std::uint32_t shared_bytes) {
   shared_allowed_.store(static_cast<std::uint32_t>(available), std::memory_order_relaxed);
 }
 
-void Plan::explain(driver::Result result, const LaunchConfig& config) const {
+void Plan::explain(driver::Result result, const LaunchConfig& config) {
   if (is_emulated()) raise_report(name_);
   std::string what = name_ + " with " + describe(config);
   const auto limit = static_cast<std::uint64_t>(resources_.max_threads_per_block);
@@ -134,8 +153,13 @@ void Plan::explain(driver::Result result, const LaunchConfig& config) const {
             " threads, this kernel takes at most " + std::to_string(limit) + " (it needs " +
             std::to_string(resources_.registers) +
             " registers a thread; __launch_bounds__ lowers that)";
+  } else if (result == driver::error_cooperative_launch_too_large) {
+    const auto threads = static_cast<std::uint32_t>(config.block.count());
+    what += "; all blocks of a cooperative launch run at once, and this device runs at most " +
+            std::to_string(max_active_blocks(threads, config.shared_bytes)) + " of this kernel";
   }
-  driver::fail(driver::functions(ordinal_), result, "cuLaunchKernel", what);
+  driver::fail(driver::functions(ordinal_), result,
+               config.cooperative ? "cuLaunchCooperativeKernel" : "cuLaunchKernel", what);
 }
 
 }  // namespace cudademo

@@ -26,6 +26,7 @@ struct LaunchConfig {
   Dim3 grid;
   Dim3 block;
   std::uint32_t shared_bytes = 0;  // dynamic shared memory, a block
+  bool cooperative = false;        // all blocks run at once, and may wait for one another
 };
 
 // One kernel on one device. Made once, used by any thread, never freed while its kernel lives.
@@ -48,9 +49,13 @@ class Plan {
   // EmulatorError where the emulator found a fault.
   void launch(const LaunchConfig& config, void** parameters, driver::Stream stream);
 
+  // The blocks of this size that the device runs at once: the most of a cooperative launch. Throws
+  // LaunchError.
+  std::uint64_t max_active_blocks(std::uint32_t block_threads, std::uint32_t shared_bytes);
+
  private:
   void allow_shared(std::uint32_t shared_bytes);
-  [[noreturn]] void explain(driver::Result result, const LaunchConfig& config) const;
+  [[noreturn]] void explain(driver::Result result, const LaunchConfig& config);
 
   std::shared_ptr<const Module> module_;
   driver::Kernel kernel_;

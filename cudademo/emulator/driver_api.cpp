@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "driver_state.hpp"
@@ -106,7 +105,7 @@ EXPORTED Result cuDeviceGetAttribute(int* value, int attribute, int device) {
       *value = static_cast<int>(lanes);
       break;
     case 16:
-      *value = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+      *value = multiprocessors();
       break;
     case 39:
       *value = 2048;
@@ -310,10 +309,11 @@ EXPORTED Result cuEventQuery(void*) { return success; }
 EXPORTED Result cuEventDestroy_v2(void*) { return success; }
 
 EXPORTED Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function,
-                                                            int threads, std::size_t) {
+                                                            int threads, std::size_t shared_bytes) {
   if (blocks == nullptr || threads <= 0 || threads > max_block_threads) return invalid_value;
-  if (!kernel_of(function)) return invalid_handle;
-  *blocks = std::max(1, 2048 / threads);
+  const std::optional<KernelHandle> kernel = kernel_of(function);
+  if (!kernel) return invalid_handle;
+  *blocks = active_blocks(*kernel, static_cast<std::uint64_t>(threads), shared_bytes);
   return success;
 }
 

@@ -30,6 +30,8 @@ constexpr ResultName names[] = {
     {invalid_address_space, "CUDA_ERROR_INVALID_ADDRESS_SPACE",
      "operation not supported on this address space"},
     {launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {cooperative_launch_too_large, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+     "too many blocks in cooperative launch"},
     {not_supported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,21 @@ Memory memory_of(const Program& program, std::vector<Range> given) {
 
 }  // namespace
 
+int multiprocessors() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+// 64 warps and 32 blocks, as compute capability 8.0 has them (CUDA Programming Guide, technical
+// specifications), and the shared memory that one block may ask for. Registers do not count here.
+int active_blocks(const KernelHandle& kernel, std::uint64_t block_threads,
+                  std::size_t dynamic_shared_bytes) {
+  const std::size_t warps = (block_threads + lanes - 1) / lanes;
+  const std::size_t shared =
+      kernel.function->static_shared_bytes + dynamic_shared_bytes + reserved_shared_bytes;
+  return static_cast<int>(
+      std::min({64 / warps, std::size_t{32}, (max_shared_bytes + reserved_shared_bytes) / shared}));
+}
+
 Result launch(const void* handle, const Extent& grid, const Extent& block,
               std::uint32_t shared_bytes, void** parameters, bool is_cooperative) {
   std::vector<Range> given = std::exchange(arrays, {});  // of this launch, even if it is refused
@@ -79,6 +95,11 @@ Result launch(const void* handle, const Extent& grid, const Extent& block,
     return invalid_value;
   }
   if (static_cast<std::int64_t>(shared_bytes) > kernel.dynamic_limit) return invalid_value;
+  if (is_cooperative && grid.count() > static_cast<std::uint64_t>(multiprocessors()) *
+                                           static_cast<std::uint64_t>(active_blocks(
+                                               kernel, block.count(), shared_bytes))) {
+    return cooperative_launch_too_large;
+  }
   alignas(16) std::byte workspace[grid_workspace_bytes]{};
   Launch work;
   if (is_cooperative) {

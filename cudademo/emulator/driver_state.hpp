@@ -42,6 +42,7 @@ inline constexpr Result assert_failed = 710;
 inline constexpr Result misaligned_address = 716;
 inline constexpr Result invalid_address_space = 717;
 inline constexpr Result launch_failed = 719;
+inline constexpr Result cooperative_launch_too_large = 720;
 inline constexpr Result not_supported = 801;
 
 inline constexpr int max_block_threads = 1024;
@@ -85,6 +86,12 @@ void remember(Report report);
 
 // A copy, since the library may be unloaded meanwhile; empty where the handle is no kernel's.
 std::optional<KernelHandle> kernel_of(const void* handle);
+
+// The multiprocessors that the device says it has, and the blocks of a kernel that one runs at
+// once.
+int multiprocessors();
+int active_blocks(const KernelHandle& kernel, std::uint64_t block_threads,
+                  std::size_t dynamic_shared_bytes);
 
 // Runs a kernel to its end.
 Result launch(const void* handle, const Extent& grid, const Extent& block,

@@ -214,15 +214,16 @@ STUB int cuEventCreate(void** event, unsigned) {
 }
 STUB int cuEventRecord(void*, void*) { return record("cuEventRecord"); }
 STUB int cuEventDestroy_v2(void*) { return record("cuEventDestroy"); }
-STUB int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                        void* stream, void** parameters, void**) {
+namespace {
+
+int launch(const char* call, void* function, std::array<unsigned, 6> dims, unsigned shared_bytes,
+           void* stream, void** parameters) {
   if (context_stack.empty()) return no_context;
-  const int result = record("cuLaunchKernel");
+  const int result = record(call);
   if (result != 0) return result;
   Launch launch;
   launch.function = function;
-  launch.dims = {grid_x, grid_y, grid_z, block_x, block_y, block_z};
+  launch.dims = dims;
   launch.shared_bytes = shared_bytes;
   launch.stream = stream;
   launch.device = stub_current_device();
@@ -232,5 +233,26 @@ STUB int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsign
     std::memcpy(launch.parameters.emplace_back().data(), parameters[i], 16);
   }
   s.launches.push_back(std::move(launch));
+  return 0;
+}
+
+}  // namespace
+
+STUB int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                        void* stream, void** parameters, void**) {
+  return launch("cuLaunchKernel", function, {grid_x, grid_y, grid_z, block_x, block_y, block_z},
+                shared_bytes, stream, parameters);
+}
+STUB int cuLaunchCooperativeKernel(void* function, unsigned grid_x, unsigned grid_y,
+                                   unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned shared_bytes, void* stream,
+                                   void** parameters) {
+  return launch("cuLaunchCooperativeKernel", function,
+                {grid_x, grid_y, grid_z, block_x, block_y, block_z}, shared_bytes, stream,
+                parameters);
+}
+STUB int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int threads, std::size_t) {
+  *blocks = 2048 / threads;
   return 0;
 }

@@ -207,6 +207,8 @@ PYBIND11_MODULE(_core, m) {
       .def_property_readonly("name", &Plan::name)
       .def_property_readonly("device", &Plan::ordinal)
       .def_property_readonly("resources", &Plan::resources)
+      .def("max_active_blocks", &Plan::max_active_blocks, "block_threads"_a, "shared_bytes"_a,
+           Release())
       .def_property_readonly("parameters", [](const Plan& p) { return p.signature().parameters; });
 
   m.def(

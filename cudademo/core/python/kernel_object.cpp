@@ -310,20 +310,30 @@ void* pack(PyObject* value, const Array& array, const Parameter& parameter, int 
                       std::to_string(count));
 }
 
-// The handle given as stream=, or nothing for torch's current stream.
-std::optional<driver::Stream> stream_argument(const Call& call, PyObject* keywords,
-                                              PyObject* const* values, int& device) {
-  std::optional<driver::Stream> stream;
-  const Py_ssize_t count = keywords ? PyTuple_GET_SIZE(keywords) : 0;
-  for (Py_ssize_t i = 0; i < count; ++i) {
+// What a call's keywords ask for.
+struct Wishes {
+  std::optional<driver::Stream> stream;  // none: torch's current one
+  int stream_device = no_device;         // as far as the stream tells
+  bool cooperative = false;
+};
+
+Wishes read_keywords(const Call& call, PyObject* keywords, PyObject* const* values) {
+  Wishes wishes;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keywords); ++i) {
     PyObject* keyword = PyTuple_GET_ITEM(keywords, i);
+    if (PyUnicode_CompareWithASCIIString(keyword, "cooperative") == 0) {
+      const int truth = PyObject_IsTrue(values[i]);
+      if (truth < 0) throw PythonError();
+      wishes.cooperative = truth != 0;
+      continue;
+    }
     if (PyUnicode_CompareWithASCIIString(keyword, "stream") != 0) {
-      throw ArgumentError(call.kernel.name, -1, "the keyword stream= and no other",
+      throw ArgumentError(call.kernel.name, -1, "the keywords stream= and cooperative= alone",
                           describe(keyword, {}));
     }
     if (values[i] == Py_None) continue;
     try {
-      stream = stream_handle(values[i], device);
+      wishes.stream = stream_handle(values[i], wishes.stream_device);
     } catch (const Refused& refused) {
       throw ArgumentError(call.kernel.name, -1,
                           "stream= a torch, CuPy or numba stream, an object with __cuda_stream__, "
@@ -331,7 +341,7 @@ std::optional<driver::Stream> stream_argument(const Call& call, PyObject* keywor
                           refused.got);
     }
   }
-  return stream;
+  return wishes;
 }
 
 Array borrow_argument(const Call& call, std::size_t i, Borrower& borrower) {
@@ -365,22 +375,22 @@ void announce(const Call& call, Array* arrays, const Borrower& borrower) {
 }
 
 void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
-  int stream_device = -1;
-  const std::optional<driver::Stream> given =
-      keywords ? stream_argument(call, keywords, call.arguments + call.count, stream_device)
-               : std::nullopt;
+  const Wishes wishes =
+      keywords ? read_keywords(call, keywords, call.arguments + call.count) : Wishes();
   std::optional<Borrower> storage;
-  Borrower& borrower = given ? storage.emplace(*given) : storage.emplace();
+  Borrower& borrower = wishes.stream ? storage.emplace(*wishes.stream) : storage.emplace();
 
   Items<Array, inline_arguments> arrays(call.count);
   for (std::size_t i = 0; i < call.count; ++i) {
     ::new (&arrays[i]) Array(borrow_argument(call, i, borrower));  // in place: a copy costs 5 ns
   }
   int device = common_device(call, arrays.data());
-  if (device == no_device) device = stream_device >= 0 ? stream_device : device_without_arrays();
-  if (stream_device >= 0 && stream_device != device) {
+  if (device == no_device) {
+    device = wishes.stream_device != no_device ? wishes.stream_device : device_without_arrays();
+  }
+  if (wishes.stream_device != no_device && wishes.stream_device != device) {
     throw ArgumentError(call.kernel.name, -1, "a stream of cuda:" + std::to_string(device),
-                        "one of cuda:" + std::to_string(stream_device));
+                        "one of cuda:" + std::to_string(wishes.stream_device));
   }
   const driver::Stream stream = borrower.stream(device);
 
@@ -407,7 +417,13 @@ void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
   if (borrower.has_producers()) borrower.wait_for_producers(device);
   if (plan->is_emulated()) [[unlikely]]
     announce(call, arrays.data(), borrower);
-  launch_released(*plan, launcher.config, addresses.data(), stream);
+  if (wishes.cooperative) [[unlikely]] {
+    LaunchConfig config = launcher.config;
+    config.cooperative = true;
+    launch_released(*plan, config, addresses.data(), stream);
+  } else {
+    launch_released(*plan, launcher.config, addresses.data(), stream);
+  }
   if (borrower.has_producers()) borrower.let_producers_wait(device);
 }
 
