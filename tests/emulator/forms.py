@@ -853,3 +853,35 @@ for _form in _table():
     if _form.name in FORMS:
         raise ValueError(f"two forms are called {_form.name}")
     FORMS[_form.name] = _form
+
+# Video instructions that saturate. sm_90 has none of them: what ptxas 13.0 makes in their place
+# contradicts the manual (the least of 0 and -1, saturated to 16 signed bits, comes to 0). Here the
+# manual is followed (test_video.py).
+CONTRADICTED = frozenset(
+    {
+        "vadd.u32.s32.u32.sat d, a, b",
+        "vadd.u32.u32.s32.sat.add d, a, b, c",
+        "vadd.u32.u32.s32.sat.min d, a, b, c",
+        "vadd.u32.u32.s32.sat.max d, a, b, c",
+        "vadd.s32.s32.s32.sat d.h1, a.h0, b.h1, c",
+        "vadd.u32.s32.u32.sat d.b2, a.h1, b.b1, c",
+        "vsub.u32.u32.s32.sat.add d, a, b, c",
+        "vsub.u32.u32.s32.sat.min d, a, b, c",
+        "vsub.u32.u32.s32.sat.max d, a, b, c",
+        "vsub.s32.s32.s32.sat d.h1, a.h0, b.h1, c",
+        "vsub.u32.s32.u32.sat d.b2, a.h1, b.b1, c",
+        "vabsdiff.u32.s32.u32.sat d, a, b",
+        "vabsdiff.u32.u32.s32.sat.add d, a, b, c",
+        "vabsdiff.u32.u32.s32.sat.max d, a, b, c",
+        "vabsdiff.s32.s32.s32.sat d.h1, a.h0, b.h1, c",
+        "vmin.s32.s32.s32.sat d.h1, a.h0, b.h1, c",
+        "vmin.u32.s32.u32.sat d.b2, a.h1, b.b1, c",
+        "vmax.s32.s32.s32.sat d.h1, a.h0, b.h1, c",
+        "vshl.s32.s32.u32.sat.clamp d, a, b",
+        "vshl.u32.s32.u32.sat.clamp d.h0, a.b2, b, c",
+        "vshl.s32.s32.u32.sat.wrap d, a, b",
+        "vshl.u32.s32.u32.sat.wrap d.h0, a.b2, b, c",
+        "vmad.u32.u32.u32.sat.shr7 d, a.h0, b.h0, c",
+        "vmad.u32.u32.u32.po.sat.shr15 d, a, b, c",
+    }
+)

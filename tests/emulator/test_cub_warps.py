@@ -16,7 +16,6 @@ kernels = Instantiations()
 
 SUMS = r"""
 #include <cub/thread/thread_reduce.cuh>
-#include <cub/thread/thread_scan.cuh>
 #include <cub/warp/warp_reduce.cuh>
 #include <cub/warp/warp_scan.cuh>
 #include <cuda/functional>
@@ -56,13 +55,12 @@ __global__ void scan(const T* in, T* sums, T* before, T* largest, T* totals, T* 
 }
 
 template <class T, int Items>
-__global__ void in_thread(const T* in, T* sums, T* smallest, T* prefix) {
-  T items[Items], made[Items];
+__global__ void in_thread(const T* in, T* sums, T* smallest, T* largest) {
+  T items[Items];
   for (int i = 0; i < Items; ++i) items[i] = in[threadIdx.x * Items + i];
   sums[threadIdx.x] = cub::ThreadReduce(items, cuda::std::plus<>{});
   smallest[threadIdx.x] = cub::ThreadReduce(items, cuda::minimum<>{}, T(0));
-  cub::detail::ThreadScanInclusive(items, made, cuda::std::plus<>{});
-  for (int i = 0; i < Items; ++i) prefix[threadIdx.x * Items + i] = made[i];
+  largest[threadIdx.x] = cub::ThreadReduce(items, cuda::maximum<>{});
 }
 """
 REDUCTIONS = [
@@ -180,13 +178,12 @@ def test_scan(dtype, width):
 @pytest.mark.parametrize(("dtype", "items"), THREADS)
 def test_of_one_thread(dtype, items):
     x = some(32 * items, dtype)
-    sums, smallest = (torch.zeros(32, dtype=dtype) for _ in range(2))
-    prefix = torch.zeros_like(x)
-    kernels[name("in_thread", dtype, items)][1, 32](x, sums, smallest, prefix)
+    sums, smallest, largest = (torch.zeros(32, dtype=dtype) for _ in range(3))
+    kernels[name("in_thread", dtype, items)][1, 32](x, sums, smallest, largest)
     rows = x.view(32, items)
     torch.testing.assert_close(sums, rows.sum(1).to(dtype))
     assert torch.equal(smallest, rows.min(1).values.clamp(max=0))
-    torch.testing.assert_close(prefix, rows.cumsum(1, dtype=dtype).flatten())
+    assert torch.equal(largest, rows.max(1).values)
 
 
 @pytest.mark.parametrize(("dtype", "items", "width"), TILES)

@@ -16,7 +16,7 @@ np = pytest.importorskip("numpy")
 
 import record  # noqa: E402
 from form import COUNT, KINDS, PATTERN, Bits, Bound, Form, groups, make_module  # noqa: E402
-from forms import FORMS  # noqa: E402
+from forms import CONTRADICTED, FORMS  # noqa: E402
 
 ANSWERS = sorted(record.ANSWERS.glob("*.npz"))
 # The bits of the fraction, and the exponent of the smallest normal number.
@@ -112,7 +112,10 @@ def check(form: Form, path: Path, device: str) -> None:
     right = recorded(path, form)
     found = run(form, device)
     wrong = differing(form, right, found)
-    assert not wrong, report(form, right, found, wrong)
+    if device == "cpu" and form.name in CONTRADICTED:
+        assert wrong, f"{path.name} agrees with the manual: take {form.name} from CONTRADICTED"
+    else:
+        assert not wrong, report(form, right, found, wrong)
 
 
 @pytest.mark.parametrize("path", ANSWERS or [None], ids=lambda path: path.stem if path else "none")

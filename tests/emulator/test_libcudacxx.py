@@ -112,6 +112,11 @@ __device__ cuda::std::optional<int> halved(int n) {
   return n / 2;
 }
 
+struct Twice {
+  template <class T>
+  __device__ int operator()(T value) const { return static_cast<int>(value * 2); }
+};
+
 extern "C" __global__ void containers(int* x, int n, int* out) {
   const int i = threadIdx.x;
   cuda::std::array<int, 5> table{3, 1, 4, 1, 5};
@@ -122,8 +127,7 @@ extern "C" __global__ void containers(int* x, int n, int* out) {
   const auto some = all.subspan(i, 3);
   cuda::std::variant<int, float> either = i;
   if (i % 3 == 0) either = 0.5f * i;
-  const auto twice = [](auto value) { return static_cast<int>(value * 2); };
-  const int visited = cuda::std::visit(twice, either);
+  const int visited = cuda::std::visit(Twice(), either);
   const auto [first, second] = cuda::std::make_tuple(i, some.size());
   cuda::std::mdspan<int, cuda::std::extents<int, 4, cuda::std::dynamic_extent>> grid(x, n / 4);
   int* row = out + 6 * i;
