@@ -1,11 +1,13 @@
 // The driver's functions themselves: handles, values that are none, threads of the host.
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "emulated.hpp"
+#include "heap.hpp"
 
 namespace cudademo::emulator {
 
@@ -186,6 +188,31 @@ void blocks_run_at_once() {
   cudademoEmulatorConfigure(&before);
 }
 
+// Blocks on other threads free, and so many that the oldest are dropped.
+void a_freed_block_may_be_looked_at_meanwhile() {
+  Heap heap;
+  constexpr std::size_t bytes = Heap::limit_bytes / 4;
+  const std::uint64_t first = heap.allocate(bytes, "line 1");
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+  std::thread other([&] {
+    while (!done) {
+      const auto block = heap.nearest(first);
+      if (block == nullptr || block->range.label.find("bytes of malloc") == std::string::npos ||
+          (!block->is_live() && block->freed_at.find("line 2") == std::string::npos)) {
+        ++wrong;
+      }
+    }
+  });
+  expect(heap.release(first, "line 2").empty(), "freed");
+  for (int round = 0; round < 200; ++round) {
+    expect(heap.release(heap.allocate(bytes, "line 1"), "line 2").empty(), "freed as well");
+  }
+  done = true;
+  other.join();
+  expect(wrong == 0, "what is known of a block stays while one looks at it");
+}
+
 std::uint64_t executed(const std::string& instructions, Shape shape) {
   const std::uint64_t before = cudademoEmulatorExecuted();
   answers(kernel_of(instructions), shape);
@@ -216,6 +243,7 @@ void launches() {
   memory_is_given_and_taken();
   threads_of_the_host_launch_at_once();
   blocks_run_at_once();
+  a_freed_block_may_be_looked_at_meanwhile();
   instructions_are_counted_by_threads();
 }
 
