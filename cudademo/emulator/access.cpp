@@ -12,6 +12,7 @@
 
 #include "block.hpp"
 #include "heap.hpp"
+#include "history.hpp"
 #include "lanes.hpp"
 
 namespace cudademo::emulator {
@@ -142,7 +143,7 @@ std::byte* locate_allocated(Warp& warp, unsigned lane, const Access& access,
   accessed = std::move(shared);
   HeapBlock& block = *accessed;
   if (!block.is_live()) {
-    refuse(warp, lane, kind::out_of_bounds, address, bytes, use,
+    refuse(warp, lane, kind::freed, address, bytes, use,
            "in " + block.range.label + ", which was freed (" + block.freed_at + ")",
            block.range.label);
   }
@@ -171,6 +172,32 @@ std::optional<Range> nearest(Warp& warp, std::uint64_t address) {
   return near == nullptr ? std::nullopt : std::optional(*near);
 }
 
+// Two views of one array touch; two arrays do not.
+bool touch(const Range& a, const Range& b) { return a.begin <= b.end && b.begin <= a.end; }
+
+// Of an access that is in nothing which the launch may touch.
+[[noreturn]] void refuse_outside(Warp& warp, unsigned lane, std::uint64_t address,
+                                 std::size_t bytes, Use use) {
+  const std::optional<Range> near = nearest(warp, address);
+  const History* history = warp.block().launch().history;
+  const auto past = history != nullptr ? history->find(address, bytes) : std::nullopt;
+  if (!past || (near && touch(*near, past->range))) {
+    refuse(warp, lane, kind::out_of_bounds, address, bytes, use,
+           describe(near ? &*near : nullptr, address, bytes), near ? near->label : "");
+  }
+  const bool was_given = !past->kernel.empty();
+  const std::string array =
+      past->range.label + (was_given ? ", of an earlier launch of " + past->kernel : "");
+  refuse(warp, lane, past->is_gone ? kind::freed : kind::out_of_bounds, address, bytes, use,
+         "in " + array +
+             (!past->is_gone ? "; this launch was not given it" + std::string(reachable_hint)
+              : was_given ? ", which is gone; if another array is there now, this launch was not "
+                            "given it" +
+                                std::string(reachable_hint)
+                          : ", which was freed"),
+         array);
+}
+
 std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::uint64_t address,
                          std::size_t bytes, Use use) {
   const Memory& memory = *warp.block().launch().memory;
@@ -180,9 +207,7 @@ std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::u
     if (block != nullptr && block->holds(address, bytes)) {
       return locate_allocated(warp, lane, access, std::move(block), address, bytes, use);
     }
-    const std::optional<Range> near = nearest(warp, address);
-    refuse(warp, lane, kind::out_of_bounds, address, bytes, use,
-           describe(near ? &*near : nullptr, address, bytes), near ? near->label : "");
+    refuse_outside(warp, lane, address, bytes, use);
   }
   if (use != Use::read && !range->writable) {
     refuse(warp, lane, kind::invalid, address, bytes, use,
