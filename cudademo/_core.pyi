@@ -35,7 +35,9 @@ __all__: list[str] = [
     "emulator_ordinal",
     "loaded_library",
     "make_plan",
+    "reachable",
     "set_emulating",
+    "set_reachable",
 ]
 emulator_ordinal: int
 
@@ -254,4 +256,10 @@ def make_plan(
     device: typing.SupportsInt | typing.SupportsIndex,
     parameter_names: collections.abc.Sequence[str],
 ) -> Plan: ...
+def reachable() -> tuple[typing.Any, ...]:
+    """
+    Arrays that launches on the emulator may touch beside their arguments.
+    """
+
 def set_emulating(on: bool) -> None: ...
+def set_reachable(arrays: tuple[typing.Any, ...]) -> None: ...

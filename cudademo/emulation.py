@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import logging
 import os
+from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
 from . import _core
 
@@ -27,12 +29,19 @@ class use_emulator:  # noqa: N801, as torch.set_grad_enabled
     Args:
         on: False puts the operators back to torch's own.
         checks: also find races on shared and global memory (of arrays up to some 450 MB in all),
-            reads of memory that nobody wrote, and barriers that not all threads come to. Bounds
-            and alignment are always checked.
+            reads of memory that nobody wrote, and barriers that not all threads come to; and know
+            the arrays of earlier launches, by name and whether they are gone. Bounds and
+            alignment are always checked.
         seed: permutes the order of blocks and warps, to find what depends on it; 0 leaves it.
         capability: the compute capability that kernels are compiled for.
         budget: instructions of a block, after which it counts as an endless loop.
         threads: of the host; 0 for as many as there are cores.
+        reachable: arrays in the CPU's memory, of any dtype and shape, that kernels may touch beside
+            their arguments: what they reach through a pointer in memory, such as an int64 tensor
+            of `data_ptr()`s, or one kept in a `__device__` variable. Kept alive meanwhile.
+
+    Raises:
+        TypeError: something in `reachable` is no array in the CPU's memory.
 
     Example:
         >>> import torch
@@ -53,9 +62,11 @@ class use_emulator:  # noqa: N801, as torch.set_grad_enabled
         capability: tuple[int, int] = (8, 0),
         budget: int = _BUDGET,
         threads: int = 0,
+        reachable: Iterable[Any] = (),
     ) -> None:
-        self._before = (_core.emulating(), _core.emulator_options())
+        self._before = (_core.emulating(), _core.emulator_options(), _core.reachable())
         self._executed_before = _core.emulator_executed()
+        _core.set_reachable(tuple(reachable))
         _core.configure_emulator(checks, seed, budget, threads, capability)
         _core.set_emulating(on)
 
@@ -77,7 +88,8 @@ class use_emulator:  # noqa: N801, as torch.set_grad_enabled
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        on, options = self._before
+        on, options, reachable = self._before
+        _core.set_reachable(reachable)
         _core.configure_emulator(*options)
         _core.set_emulating(on)
 

@@ -89,14 +89,16 @@ class EmulatorError(Error):
     """The emulator found a fault in a kernel. What the launch wrote until then stays written.
 
     Attributes:
-        kind: `out of bounds`, `misaligned`, `uninitialised read`, `race`, `barrier`,
-            `deadlock`, `endless loop`, `trap`, `assertion`, `unsupported` or `invalid operation`.
+        kind: `out of bounds`, `use after free`, `misaligned`, `uninitialised read`, `race`,
+            `barrier`, `deadlock`, `endless loop`, `trap`, `assertion`, `unsupported` or
+            `invalid operation`.
         kernel: the kernel, as it was specialised.
         block: of the thread at fault: x, y, z.
         thread: within its block: x, y, z.
         address: of the access, in its space; 0 where there was none.
         size: of the access, in bytes; 0 where there was none.
-        array: what the access was in or nearest to, by argument position and shape.
+        array: what the access was in or nearest to, by argument position and shape; of an array
+            of an earlier launch, by its kernel too.
         file: of the user's source.
         line: of the user's source, from 1; 0 where it is not known.
     """

@@ -68,6 +68,7 @@ LoadedEmulator open_emulator() {
   Emulator& table = loaded.table;
   resolve_all(loaded.library, table.driver);
   resolve(loaded.library, table.set_arrays, "cudademoEmulatorSetArrays", true);
+  resolve(loaded.library, table.end_owner, "cudademoEmulatorEndOwner", true);
   resolve(loaded.library, table.configure, "cudademoEmulatorConfigure", true);
   resolve(loaded.library, table.get_options, "cudademoEmulatorGetOptions", true);
   resolve(loaded.library, table.take_report, "cudademoEmulatorTakeReport", true);

@@ -115,6 +115,7 @@ inline constexpr int emulator_ordinal = -2;
 struct Emulator {
   Functions driver;
   decltype(&cudademoEmulatorSetArrays) set_arrays = nullptr;
+  decltype(&cudademoEmulatorEndOwner) end_owner = nullptr;
   decltype(&cudademoEmulatorConfigure) configure = nullptr;
   decltype(&cudademoEmulatorGetOptions) get_options = nullptr;
   decltype(&cudademoEmulatorTakeReport) take_report = nullptr;

@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "block.hpp"
 #include "heap.hpp"
+#include "history.hpp"
 #include "lanes.hpp"
 
 namespace cudademo::emulator {
@@ -132,10 +135,15 @@ std::byte* locate_parameter(Warp& warp, unsigned lane, std::uint64_t offset, std
   return frame.parameters.data() + lane * size + offset;
 }
 
-std::byte* locate_allocated(Warp& warp, unsigned lane, const Access& access, HeapBlock& block,
-                            std::uint64_t address, std::size_t bytes, Use use) {
+std::byte* locate_allocated(Warp& warp, unsigned lane, const Access& access,
+                            std::shared_ptr<HeapBlock> shared, std::uint64_t address,
+                            std::size_t bytes, Use use) {
+  // Until the thread's next access: another may free it between here and the access itself.
+  static thread_local std::shared_ptr<HeapBlock> accessed;
+  accessed = std::move(shared);
+  HeapBlock& block = *accessed;
   if (!block.is_live()) {
-    refuse(warp, lane, kind::out_of_bounds, address, bytes, use,
+    refuse(warp, lane, kind::freed, address, bytes, use,
            "in " + block.range.label + ", which was freed (" + block.freed_at + ")",
            block.range.label);
   }
@@ -152,15 +160,42 @@ std::byte* locate_allocated(Warp& warp, unsigned lane, const Access& access, Hea
   return reinterpret_cast<std::byte*>(address);
 }
 
-// The array or the allocation next to an address; null where there are none.
-const Range* nearest(Warp& warp, std::uint64_t address) {
+// The array or the allocation next to an address, where there is one.
+std::optional<Range> nearest(Warp& warp, std::uint64_t address) {
   const Launch& launch = warp.block().launch();
   const Range* near = launch.memory->nearest(address);
-  const HeapBlock* block = launch.heap->nearest(address);
-  if (block == nullptr) return near;
-  const bool is_closer =
-      near == nullptr || distance(block->range, address) < distance(*near, address);
-  return is_closer ? &block->range : near;
+  const std::shared_ptr<const HeapBlock> block = launch.heap->nearest(address);
+  if (block != nullptr &&
+      (near == nullptr || distance(block->range, address) < distance(*near, address))) {
+    near = &block->range;
+  }
+  return near == nullptr ? std::nullopt : std::optional(*near);
+}
+
+// Two views of one array touch; two arrays do not.
+bool touch(const Range& a, const Range& b) { return a.begin <= b.end && b.begin <= a.end; }
+
+// Of an access that is in nothing which the launch may touch.
+[[noreturn]] void refuse_outside(Warp& warp, unsigned lane, std::uint64_t address,
+                                 std::size_t bytes, Use use) {
+  const std::optional<Range> near = nearest(warp, address);
+  const History* history = warp.block().launch().history;
+  const auto past = history != nullptr ? history->find(address, bytes) : std::nullopt;
+  if (!past || (near && touch(*near, past->range))) {
+    refuse(warp, lane, kind::out_of_bounds, address, bytes, use,
+           describe(near ? &*near : nullptr, address, bytes), near ? near->label : "");
+  }
+  const bool was_given = !past->kernel.empty();
+  const std::string array =
+      past->range.label + (was_given ? ", of an earlier launch of " + past->kernel : "");
+  refuse(warp, lane, past->is_gone ? kind::freed : kind::out_of_bounds, address, bytes, use,
+         "in " + array +
+             (!past->is_gone ? "; this launch was not given it" + std::string(reachable_hint)
+              : was_given ? ", which is gone; if another array is there now, this launch was not "
+                            "given it" +
+                                std::string(reachable_hint)
+                          : ", which was freed"),
+         array);
 }
 
 std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::uint64_t address,
@@ -168,13 +203,11 @@ std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::u
   const Memory& memory = *warp.block().launch().memory;
   const Range* range = memory.find(address, bytes);
   if (range == nullptr) {
-    HeapBlock* block = warp.block().launch().heap->nearest(address);
+    std::shared_ptr<HeapBlock> block = warp.block().launch().heap->nearest(address);
     if (block != nullptr && block->holds(address, bytes)) {
-      return locate_allocated(warp, lane, access, *block, address, bytes, use);
+      return locate_allocated(warp, lane, access, std::move(block), address, bytes, use);
     }
-    const Range* near = nearest(warp, address);
-    refuse(warp, lane, kind::out_of_bounds, address, bytes, use, describe(near, address, bytes),
-           near != nullptr ? near->label : "");
+    refuse_outside(warp, lane, address, bytes, use);
   }
   if (use != Use::read && !range->writable) {
     refuse(warp, lane, kind::invalid, address, bytes, use,
@@ -203,10 +236,11 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
     }
   }
   if ((address & (bytes - 1)) != 0 && space != Space::param) {
-    const Range* near = space == Space::global ? nearest(warp, address) : nullptr;
+    const std::optional<Range> near =
+        space == Space::global ? nearest(warp, address) : std::nullopt;
     refuse(warp, lane, kind::misaligned, address, bytes, use,
            "which is no multiple of " + std::to_string(bytes),
-           near != nullptr          ? near->label
+           near                     ? near->label
            : space == Space::global ? ""
            : space == Space::shared ? "shared memory"
                                     : "local memory");

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "access.hpp"
@@ -46,7 +47,7 @@ Touch touch_of(Use use, bool is_strong, bool is_same) {
 }
 
 bool is_allocated(Warp& warp, std::uint64_t address, std::size_t bytes) {
-  const HeapBlock* block = warp.block().launch().heap->nearest(address);
+  const std::shared_ptr<const HeapBlock> block = warp.block().launch().heap->nearest(address);
   return block != nullptr && block->holds(address, bytes);
 }
 

@@ -31,6 +31,7 @@ struct Extent {
 };
 
 class Heap;
+class History;
 
 struct Options {
   bool checks = true;      // races and uninitialised reads; bounds always are
@@ -48,8 +49,9 @@ struct Launch {
   std::vector<std::byte> parameters;
   const Memory* memory = nullptr;
   Heap* heap = nullptr;
-  Shadow* shadow = nullptr;      // null where global memory is not watched for races
-  Releases* releases = nullptr;  // null where blocks run at the same time
+  const History* history = nullptr;  // null where nothing is remembered
+  Shadow* shadow = nullptr;          // null where global memory is not watched for races
+  Releases* releases = nullptr;      // null where blocks run at the same time
   Options options;
   std::uint64_t number = 0;  // of the launch, in the process
   std::atomic<std::uint64_t> executed{0};

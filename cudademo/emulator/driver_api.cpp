@@ -334,14 +334,19 @@ EXPORTED Result cuLaunchCooperativeKernel(void* function, unsigned grid_x, unsig
 
 // ---- the emulator's own ----
 
-EXPORTED void cudademoEmulatorSetArrays(const CudademoEmulatorArray* given, std::size_t count) {
+EXPORTED void cudademoEmulatorSetArrays(const char* kernel, const CudademoEmulatorArray* given,
+                                        std::size_t count) {
   arrays.clear();
+  arrays.reserve(count);
+  kernel_name = kernel;
   for (std::size_t i = 0; i < count; ++i) {
     arrays.push_back({reinterpret_cast<std::uint64_t>(given[i].begin),
                       reinterpret_cast<std::uint64_t>(given[i].end), given[i].label,
-                      given[i].writable != 0, false});
+                      given[i].writable != 0, false, given[i].owner});
   }
 }
+
+EXPORTED void cudademoEmulatorEndOwner(std::uint64_t owner) { state().history.end(owner); }
 
 EXPORTED void cudademoEmulatorConfigure(const CudademoEmulatorOptions* options) {
   const std::lock_guard lock(state().guard);

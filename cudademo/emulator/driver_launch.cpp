@@ -21,7 +21,8 @@ constexpr std::size_t grid_workspace_bytes = 64;  // more than cooperative_group
 
 Result result_of(const Report& report) {
   const std::string kind = report.kind;
-  if (kind == kind::out_of_bounds || kind == kind::uninitialised) return illegal_address;
+  if (kind == kind::out_of_bounds || kind == kind::freed || kind == kind::uninitialised)
+    return illegal_address;
   if (kind == kind::misaligned) return misaligned_address;
   if (kind == kind::budget) return launch_timeout;
   if (kind == kind::assertion) return assert_failed;
@@ -55,10 +56,7 @@ Memory memory_of(const Program& program, std::vector<Range> given) {
   }
   {
     const std::lock_guard lock(state().guard);
-    for (const auto& [begin, allocation] : state().allocations) {
-      memory.add({begin, begin + allocation.first,
-                  std::to_string(allocation.first) + " bytes of cuMemAlloc", true, false});
-    }
+    for (const auto& allocation : state().allocations) memory.add(range_of(allocation));
   }
   memory.finish();
   return memory;
@@ -102,6 +100,12 @@ Result launch(const void* handle, const Extent& grid, const Extent& block,
   }
   alignas(16) std::byte workspace[grid_workspace_bytes]{};
   Launch work;
+  {
+    const std::lock_guard lock(state().guard);
+    const CudademoEmulatorOptions& options = state().options;
+    work.options = {options.checks != 0, options.seed, options.budget, options.threads};
+  }
+  if (work.options.checks) state().history.remember(given, kernel_name);
   if (is_cooperative) {
     work.grid_workspace = reinterpret_cast<std::uint64_t>(workspace);
     given.push_back({work.grid_workspace, work.grid_workspace + sizeof(workspace),
@@ -116,12 +120,8 @@ Result launch(const void* handle, const Extent& grid, const Extent& block,
   work.parameters = pack(entry, parameters);
   work.memory = &memory;
   work.heap = &state().heap;
+  work.history = &state().history;
   work.number = ++state().launches;
-  {
-    const std::lock_guard lock(state().guard);
-    const CudademoEmulatorOptions& options = state().options;
-    work.options = {options.checks != 0, options.seed, options.budget, options.threads};
-  }
   work.is_cooperative = is_cooperative;
   try {
     run(work);

@@ -5,11 +5,17 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "driver_state.hpp"
 
 using namespace cudademo::emulator;
+
+Range cudademo::emulator::range_of(const Allocations::value_type& allocation) {
+  const auto& [begin, rest] = allocation;
+  return {begin, begin + rest.first, std::to_string(rest.first) + " bytes of cuMemAlloc"};
+}
 
 EXPORTED Result cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
   if (address == nullptr) return invalid_value;
@@ -27,7 +33,11 @@ EXPORTED Result cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
 
 EXPORTED Result cuMemFree_v2(std::uint64_t address) {
   const std::lock_guard lock(state().guard);
-  return state().allocations.erase(address) == 1 ? success : invalid_value;
+  const auto found = state().allocations.find(address);
+  if (found == state().allocations.end()) return invalid_value;
+  state().history.remember_freed(range_of(*found));
+  state().allocations.erase(found);
+  return success;
 }
 
 EXPORTED Result cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {

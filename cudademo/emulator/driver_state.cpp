@@ -1,5 +1,6 @@
 #include "driver_state.hpp"
 
+#include <string>
 #include <utility>
 
 namespace cudademo::emulator {
@@ -11,6 +12,7 @@ State& state() {
 
 thread_local std::vector<void*> contexts;
 thread_local std::vector<Range> arrays;
+thread_local std::string kernel_name;
 thread_local Report latest;
 thread_local bool has_report = false;
 

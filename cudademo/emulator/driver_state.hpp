@@ -15,6 +15,7 @@
 #include "block.hpp"
 #include "fault.hpp"
 #include "heap.hpp"
+#include "history.hpp"
 #include "interface.hpp"
 #include "memory.hpp"
 #include "program.hpp"
@@ -60,14 +61,17 @@ struct LibraryHandle {
   std::map<std::string, std::unique_ptr<KernelHandle>, std::less<>> kernels;
 };
 
+using Allocations = std::map<std::uint64_t, std::pair<std::size_t, std::unique_ptr<std::byte[]>>>;
+
 // All that the process shares. Made at first use and never destroyed: launches may come late.
 struct State {
   std::mutex guard;
-  std::map<std::uint64_t, std::pair<std::size_t, std::unique_ptr<std::byte[]>>> allocations;
+  Allocations allocations;  // of cuMemAlloc, by address
   std::map<const void*, std::unique_ptr<LibraryHandle>> libraries;
   std::map<const void*, KernelHandle*> kernels;  // of all libraries, by their own addresses
   CudademoEmulatorOptions options{1, 0, std::uint64_t{1} << 28, 0, 8, 0};
   Heap heap;
+  History history;
   std::atomic<std::uint64_t> launches{0};
   std::atomic<std::uint64_t> executed{0};
   int context = 0;  // its address is the one context's
@@ -78,11 +82,14 @@ State& state();
 // Of this thread: the stack of contexts, and the arrays that its next launch may touch.
 extern thread_local std::vector<void*> contexts;
 extern thread_local std::vector<Range> arrays;
+extern thread_local std::string kernel_name;  // the launch's, as reports call it
 // The latest report, until it is taken.
 extern thread_local Report latest;
 extern thread_local bool has_report;
 
 void remember(Report report);
+
+Range range_of(const Allocations::value_type& allocation);
 
 // A copy, since the library may be unloaded meanwhile; empty where the handle is no kernel's.
 std::optional<KernelHandle> kernel_of(const void* handle);

@@ -12,6 +12,7 @@ namespace cudademo::emulator {
 // The kinds of faults, as EmulatorError.kind gives them.
 namespace kind {
 inline constexpr const char* out_of_bounds = "out of bounds";
+inline constexpr const char* freed = "use after free";
 inline constexpr const char* misaligned = "misaligned";
 inline constexpr const char* uninitialised = "uninitialised read";
 inline constexpr const char* race = "race";

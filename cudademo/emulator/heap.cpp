@@ -22,7 +22,7 @@ std::size_t cost(const HeapBlock& block) {
 std::uint64_t Heap::allocate(std::size_t bytes, const std::string& place) {
   const std::lock_guard lock(guard_);
   if (bytes > limit_bytes || align_up(bytes, alignment) > limit_bytes - live_bytes_) return 0;
-  auto block = std::make_unique<HeapBlock>();
+  auto block = std::make_shared<HeapBlock>();
   block->storage = std::make_unique<std::byte[]>(bytes + 2 * gap_bytes);
   block->written.resize(bytes);
   const auto raw = reinterpret_cast<std::uint64_t>(block->storage.get());
@@ -43,7 +43,7 @@ std::string Heap::release(std::uint64_t address, const std::string& place) {
   if (!block.is_live()) {
     return "free of " + block.range.label + ", which was freed already (" + block.freed_at + ")";
   }
-  block.freed_at = place;
+  block.free(place);
   live_bytes_ -= cost(block);
   freed_bytes_ += cost(block);
   freed_.push_back(address);
@@ -56,15 +56,15 @@ std::string Heap::release(std::uint64_t address, const std::string& place) {
   return {};
 }
 
-HeapBlock* Heap::nearest(std::uint64_t address) noexcept {
+std::shared_ptr<HeapBlock> Heap::nearest(std::uint64_t address) noexcept {
   const std::lock_guard lock(guard_);
   if (blocks_.empty()) return nullptr;
   const auto next = blocks_.upper_bound(address);
-  if (next == blocks_.begin()) return next->second.get();
-  HeapBlock* before = std::prev(next)->second.get();
+  if (next == blocks_.begin()) return next->second;
+  const std::shared_ptr<HeapBlock>& before = std::prev(next)->second;
   if (next == blocks_.end()) return before;
   const std::uint64_t past = address - std::min(address, before->range.end);
-  return past <= next->first - address ? before : next->second.get();
+  return past <= next->first - address ? before : next->second;
 }
 
 }  // namespace cudademo::emulator

@@ -12,6 +12,7 @@ struct CudademoEmulatorArray {
   const void* end;  // past its last byte
   const char* label;
   int writable;
+  std::uint64_t owner = 0;  // of its memory; 0 where nobody tells of the owner's end
 };
 
 struct CudademoEmulatorOptions {
@@ -38,8 +39,11 @@ struct CudademoEmulatorReport {
   std::uint64_t bytes;
 };
 
-// The arrays of this thread's next launch.
-void cudademoEmulatorSetArrays(const CudademoEmulatorArray* arrays, std::size_t count);
+// The arrays of this thread's next launch, and what reports call its kernel.
+void cudademoEmulatorSetArrays(const char* kernel, const CudademoEmulatorArray* arrays,
+                               std::size_t count);
+// The memory of an owner has been given back. A number is of one owner for good.
+void cudademoEmulatorEndOwner(std::uint64_t owner);
 void cudademoEmulatorConfigure(const CudademoEmulatorOptions* options);
 void cudademoEmulatorGetOptions(CudademoEmulatorOptions* options);
 // The report of this thread's latest failure, once; 0 where there is none.

@@ -52,19 +52,25 @@ std::string describe(const Range* range, std::uint64_t address, std::size_t byte
   const auto count = [](std::uint64_t n) {
     return std::to_string(n) + (n == 1 ? " byte" : " bytes");
   };
+  // Where another array may begin: torch aligns to as much.
+  constexpr std::uint64_t step = 64;
+  const auto hint = [](std::uint64_t from) {
+    return std::string(from < step ? "" : reachable_hint);
+  };
   if (range != nullptr) {
     if (address >= range->end && address - range->end < near) {
       const std::uint64_t past = address - range->end;
-      return (past == 0 ? "just" : count(past)) + " past the end of " + range->label;
+      return (past == 0 ? "just" : count(past)) + " past the end of " + range->label + hint(past);
     }
     if (address < range->begin && range->begin - address < near) {
-      return count(range->begin - address) + " before the start of " + range->label;
+      const std::uint64_t before = range->begin - address;
+      return count(before) + " before the start of " + range->label + hint(before);
     }
     if (address >= range->begin && address < range->end) {
       return count(address + bytes - range->end) + " over the end of " + range->label;
     }
   }
-  return "in no array that this launch was given";
+  return std::string("in no array that this launch was given") + reachable_hint;
 }
 
 }  // namespace cudademo::emulator

@@ -15,6 +15,7 @@ struct Range {
   std::string label;  // "argument 1, float32 of shape (10,)"
   bool writable = true;
   bool is_constant = false;
+  std::uint64_t owner = 0;  // of the memory, by number; 0 for one that is not known
 };
 
 class Memory {
@@ -49,6 +50,11 @@ class Memory {
 
 // How far an address is from a range; zero within it.
 std::uint64_t distance(const Range& range, std::uint64_t address) noexcept;
+
+// How an array gets among those of a launch that is not given it.
+inline constexpr const char* reachable_hint =
+    " (what a kernel reaches through a pointer in memory must be in "
+    "cudademo.use_emulator(reachable=[...]))";
 
 // Words for an address that is in no range, the nearest of which may be null: "4 bytes past the end
 // of argument 1, ...".

@@ -10,6 +10,8 @@ namespace {
 
 // Of cells. A page of them is there only once it is touched, yet a kernel may touch them all.
 constexpr std::size_t max_bytes = std::size_t{4} << 30;
+// Up to here the heap is faster than a mapping, whose system calls take longer than a small launch.
+constexpr std::size_t small_bytes = std::size_t{64} << 10;
 
 thread_local std::size_t recent = 0;
 
@@ -37,6 +39,11 @@ Shadow::Shadow(const std::vector<Range>& ranges, unsigned shift) : shift_(shift)
     bytes_ = 0;
     return;
   }
+  if (bytes_ <= small_bytes) {
+    small_.resize(count);
+    cells_ = small_.data();
+    return;
+  }
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
@@ -49,7 +56,7 @@ Shadow::Shadow(const std::vector<Range>& ranges, unsigned shift) : shift_(shift)
 }
 
 Shadow::~Shadow() {
-  if (cells_ != nullptr) munmap(cells_, bytes_);
+  if (cells_ != nullptr && small_.empty()) munmap(cells_, bytes_);
 }
 
 Cell* Shadow::cell(std::uint64_t address) const noexcept {

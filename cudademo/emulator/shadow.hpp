@@ -51,6 +51,7 @@ class Shadow {
 
   unsigned shift_;
   std::vector<Segment> segments_;
+  std::vector<Cell> small_;  // the cells, where they are few
   Cell* cells_ = nullptr;
   std::size_t bytes_ = 0;
   std::array<std::atomic_flag, lock_count> taken_{};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -51,7 +52,7 @@ bool read_byte(Warp& warp, unsigned lane, u64 address, char& byte) {
   }
   const Launch& launch = warp.block().launch();
   if (launch.memory->find(address, 1) == nullptr) {
-    const HeapBlock* block = launch.heap->nearest(address);
+    const std::shared_ptr<const HeapBlock> block = launch.heap->nearest(address);
     if (block == nullptr || !block->is_live() || !block->holds(address, 1)) return false;
   }
   byte = *reinterpret_cast<const char*>(address);

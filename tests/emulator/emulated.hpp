@@ -125,7 +125,7 @@ class Emulated {
   // Launches k(out).
   Outcome launch(std::vector<std::uint32_t>& out, Shape shape = {}) const {
     const CudademoEmulatorArray array{out.data(), out.data() + out.size(), "out", 1};
-    cudademoEmulatorSetArrays(&array, 1);
+    cudademoEmulatorSetArrays("k", &array, 1);
     void* pointer = out.data();
     void* parameters[] = {&pointer};
     return outcome_of(cuLaunchKernel(kernel_, shape.grid, 1, 1, shape.block, 1, 1,

@@ -1,11 +1,14 @@
 // The driver's functions themselves: handles, values that are none, threads of the host.
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "emulated.hpp"
+#include "heap.hpp"
+#include "history.hpp"
 
 namespace cudademo::emulator {
 
@@ -134,6 +137,53 @@ void memory_is_given_and_taken() {
   expect(out[0] == 7 && out[31] == 38, "what the kernel made of it");
   expect(cuMemcpyHtoD_v2(0, given.data(), 4) == invalid_value, "to nowhere");
   expect(cuMemFree_v2(address) == 0 && cuMemFree_v2(address) == invalid_value, "freed once");
+  const Outcome late = outcome_of(
+      cuLaunchKernel(emulated.kernel(), 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr));
+  expect(late.kind == "use after free" &&
+             late.what.find("in 128 bytes of cuMemAlloc, which was freed") != std::string::npos,
+         "and used after that: " + late.what);
+}
+
+// A launch is told of its arrays' owners; k reads the word at an address that it is given.
+void arrays_of_earlier_launches_are_known() {
+  const Emulated emulated(heading +
+                          ".visible .entry k(.param .u64 at) { .reg .b32 %r<2>; .reg .b64 %rd<2>;\n"
+                          "ld.param.u64 %rd1, [at]; ld.global.u32 %r1, [%rd1]; ret; }\n");
+  std::vector<Words> memory(4, Words(64));
+  const auto launch = [&](const Words& given, std::uint64_t owner, const std::uint32_t* at) {
+    const CudademoEmulatorArray array{given.data(), given.data() + given.size(), "array", 1, owner};
+    cudademoEmulatorSetArrays("first", &array, 1);
+    void* parameters[] = {&at};
+    return outcome_of(
+        cuLaunchKernel(emulated.kernel(), 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr));
+  };
+  const auto expect_kind = [&](const std::uint32_t* at, const std::string& kind,
+                               const std::string& text, const std::string& what) {
+    const Outcome done = launch(memory[3], 0, at);
+    expect(done.kind == kind && done.what.find(text) != std::string::npos, what + ": " + done.what);
+  };
+  const std::uint32_t* at = memory[0].data();
+  expect(launch(memory[0], 1001, at).result == 0, "a launch");
+  expect_kind(at, "out of bounds", "in array, of an earlier launch of first; ", "owned");
+  cudademoEmulatorEndOwner(1002);
+  expect_kind(at, "out of bounds", "in array, of an earlier launch of first; ", "another's end");
+  cudademoEmulatorEndOwner(1001);
+  expect_kind(at, "use after free", "of first, which is gone", "its owner's end");
+  expect(launch(memory[0], 1003, at).result == 0, "a launch with another's array there");
+  expect_kind(at, "out of bounds", "in array, of an earlier launch of first; ", "the new owner's");
+  expect(launch(memory[1], 0, memory[1].data()).result == 0, "a launch with nobody's array");
+  expect_kind(memory[1].data(), "out of bounds", "of first; ", "nobody's");
+}
+
+void the_oldest_arrays_are_forgotten() {
+  History history;
+  for (std::uint64_t i = 1; i <= History::limit + 1; ++i) {
+    history.remember({{i << 8, (i << 8) + 16, "array " + std::to_string(i)}}, "k");
+  }
+  expect(!history.find(1 << 8, 16), "the oldest");
+  expect(history.find((History::limit + 1) << 8, 16).has_value(), "the latest");
+  expect(history.find((History::limit / 2 + 2) << 8, 16).has_value(), "and the later half");
+  expect(!history.find((History::limit + 1) << 8, 17), "which holds no more bytes than it has");
 }
 
 // Some share a module, others load and unload their own, others get a fault that must be theirs.
@@ -186,6 +236,31 @@ void blocks_run_at_once() {
   cudademoEmulatorConfigure(&before);
 }
 
+// Blocks on other threads free, and so many that the oldest are dropped.
+void a_freed_block_may_be_looked_at_meanwhile() {
+  Heap heap;
+  constexpr std::size_t bytes = Heap::limit_bytes / 4;
+  const std::uint64_t first = heap.allocate(bytes, "line 1");
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+  std::thread other([&] {
+    while (!done) {
+      const auto block = heap.nearest(first);
+      if (block == nullptr || block->range.label.find("bytes of malloc") == std::string::npos ||
+          (!block->is_live() && block->freed_at.find("line 2") == std::string::npos)) {
+        ++wrong;
+      }
+    }
+  });
+  expect(heap.release(first, "line 2").empty(), "freed");
+  for (int round = 0; round < 200; ++round) {
+    expect(heap.release(heap.allocate(bytes, "line 1"), "line 2").empty(), "freed as well");
+  }
+  done = true;
+  other.join();
+  expect(wrong == 0, "what is known of a block stays while one looks at it");
+}
+
 std::uint64_t executed(const std::string& instructions, Shape shape) {
   const std::uint64_t before = cudademoEmulatorExecuted();
   answers(kernel_of(instructions), shape);
@@ -214,8 +289,11 @@ void launches() {
   handles_that_are_none_are_refused();
   shapes_that_cannot_be_are_refused();
   memory_is_given_and_taken();
+  arrays_of_earlier_launches_are_known();
+  the_oldest_arrays_are_forgotten();
   threads_of_the_host_launch_at_once();
   blocks_run_at_once();
+  a_freed_block_may_be_looked_at_meanwhile();
   instructions_are_counted_by_threads();
 }
 

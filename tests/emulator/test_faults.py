@@ -351,18 +351,125 @@ def test_a_view_ends_where_it_ends_not_where_its_storage_does() -> None:
     assert not x.any()
 
 
-def test_memory_of_an_array_that_is_gone_is_out_of_bounds() -> None:
+def keep_and_use() -> tuple[Any, Any]:
+    """A kernel that keeps a pointer, and one that reads a word through it, at line 3."""
     module = cudademo.module(
         "__device__ float* kept;\n"
         'extern "C" __global__ void keep(float* x) { kept = x; }\n'
-        'extern "C" __global__ void use(float* y) { *y = *kept; }',
+        'extern "C" __global__ void use(float* y, int i) { *y = kept[i]; }',
         kernels=["keep", "use"],
     )
-    x, y = torch.ones(4), torch.zeros(1)
-    module.kernel("keep")[1, 1](x)
+    return module.kernel("keep")[1, 1], module.kernel("use")[1, 1]
+
+
+def test_a_use_of_a_tensor_that_is_gone_is_told_from_a_step_out_of_bounds() -> None:
+    keep, use = keep_and_use()
+    x, y = torch.ones(64), torch.zeros(1)
+    address = x.data_ptr() + 12
+    keep(x)
+    del x
     with pytest.raises(EmulatorError) as caught:
-        module.kernel("use")[1, 1](y)
+        use(y, 3)
+    error = caught.value
+    assert (error.kind, error.line, error.address) == ("use after free", 3, address)
+    assert error.array == "argument 0, float32 of shape (64,), of an earlier launch of keep"
+    assert f"in {error.array}, which is gone" in str(error)
+
+
+def test_a_tensor_that_a_view_keeps_alive_is_not_gone() -> None:
+    keep, use = keep_and_use()
+    x, y = torch.ones(64), torch.zeros(1)
+    keep(x)
+    view = x[60:]
+    del x
+    with pytest.raises(EmulatorError) as caught:
+        use(y, 3)
     assert caught.value.kind == "out of bounds"
+    assert "argument 0, float32 of shape (64,), of an earlier launch of keep" in str(caught.value)
+    del view
+    with pytest.raises(EmulatorError, match="which is gone"):
+        use(y, 3)
+
+
+def test_a_live_tensor_that_a_launch_was_not_given_is_named_with_the_way_to_give_it() -> None:
+    keep, use = keep_and_use()
+    x, y = torch.arange(64.0), torch.zeros(1)
+    keep(x)
+    with pytest.raises(EmulatorError) as caught:
+        use(y, 3)
+    assert caught.value.kind == "out of bounds"
+    assert "of an earlier launch of keep; this launch was not given it" in str(caught.value)
+    assert "use_emulator(reachable=" in str(caught.value)
+    with cudademo.use_emulator(reachable=[x]):
+        use(y, 3)
+    assert y.item() == 3
+    with pytest.raises(EmulatorError, match="not given it"):
+        use(y, 3)
+
+
+def test_the_latest_owner_of_memory_counts() -> None:
+    numpy = pytest.importorskip("numpy")
+    keep, use = keep_and_use()
+    memory, y = numpy.ones(64, numpy.float32), torch.zeros(1)
+    keep(torch.from_numpy(memory))  # that tensor is gone, its memory is not
+    keep(memory)
+    with pytest.raises(EmulatorError, match="this launch was not given it") as caught:
+        use(y, 3)
+    assert caught.value.kind == "out of bounds"
+
+
+def test_a_step_out_of_a_view_into_what_an_earlier_launch_was_given_is_out_of_bounds() -> None:
+    x = torch.zeros(64)
+    kernel("x[n - 1] = 1.f;")[1, 1](x, 64)
+    with pytest.raises(EmulatorError, match=r"just past the end of argument 0, .* \(32,\)"):
+        kernel("x[n] = 1.f;")[1, 1](x[:32], 32)
+
+
+SUM_OF_ARRAYS = """
+extern "C" __global__ void total(const long long* arrays, int count, float* out) {
+  float sum = 0;
+  for (int i = 0; i < count; ++i) sum += reinterpret_cast<const float*>(arrays[i])[threadIdx.x];
+  out[threadIdx.x] = sum;
+}"""
+
+
+def test_a_kernel_reaches_tensors_through_a_tensor_of_their_addresses() -> None:
+    given = [torch.full((1 << 16,), float(i)) for i in range(5)]
+    addresses = torch.tensor([x.data_ptr() for x in given])
+    out = torch.zeros(32)
+    total = cudademo.kernel(SUM_OF_ARRAYS, "total")[1, 32]
+    with pytest.raises(EmulatorError, match=r"use_emulator\(reachable="):
+        total(addresses, 5, out)
+    with cudademo.use_emulator(reachable=given):
+        total(addresses, 5, out)
+    assert out.tolist() == [10.0] * 32
+
+
+def test_a_step_out_of_a_reachable_array_is_found() -> None:
+    keep, use = keep_and_use()
+    x, y = torch.ones(64), torch.zeros(1)
+    with cudademo.use_emulator(reachable=[y, x]):
+        keep(x)
+        with pytest.raises(EmulatorError, match="just past the end of reachable array 1, float32"):
+            use(y, 64)
+
+
+def test_only_arrays_in_the_memory_of_the_cpu_are_reachable() -> None:
+    with pytest.raises(TypeError, match=r"reachable\[1\]: an array in the CPU's memory, not int 3"):
+        cudademo.use_emulator(reachable=[torch.ones(1), 3])
+    assert cudademo._core.reachable() == ()
+
+
+def test_without_checks_arrays_of_earlier_launches_are_not_known() -> None:
+    keep, use = keep_and_use()
+    x, y = torch.ones(1 << 20), torch.zeros(1)
+    with cudademo.use_emulator(cudademo._core.emulating(), checks=False):
+        keep(x)
+        del x
+        with pytest.raises(EmulatorError) as caught:
+            use(y, 1 << 19)
+    assert caught.value.kind == "out of bounds"
+    assert "earlier launch" not in str(caught.value)
 
 
 def test_a_read_only_array_is_not_written_through_a_cast() -> None:

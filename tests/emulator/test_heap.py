@@ -149,7 +149,7 @@ def test_a_use_after_free_is_found():
     error = fault(
         "int* p = new int[n];\np[0] = 1;\ndelete[] p;\nout[0] = *(volatile int*)p;  // FAULT"
     )
-    assert error.kind == "out of bounds"
+    assert error.kind == "use after free"
     assert "in 16 bytes of malloc (line 2), which was freed (line 4)" in str(error)
 
 

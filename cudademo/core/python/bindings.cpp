@@ -22,9 +22,11 @@
 #include "launch.hpp"
 #include "module.hpp"
 #include "nvrtc.hpp"
+#include "python/announcement.hpp"
 #include "python/eager_operator.hpp"
 #include "python/kernel_object.hpp"
 #include "python/raise.hpp"
+#include "python/tensor.hpp"
 
 namespace py = pybind11;
 using namespace cudademo;
@@ -239,6 +241,19 @@ PYBIND11_MODULE(_core, m) {
         "(checks, seed, budget, threads, (major, minor)) of the emulator.");
   m.def("configure_emulator", &configure_emulator, "checks"_a, "seed"_a, "budget"_a, "threads"_a,
         "capability"_a);
+  m.def(
+      "set_reachable",
+      [](const py::tuple& arrays) {
+        try {
+          set_reachable(arrays.ptr());
+        } catch (const Refused& refused) {
+          throw py::type_error(refused.got);
+        }
+      },
+      "arrays"_a);
+  m.def(
+      "reachable", [] { return py::reinterpret_steal<py::tuple>(reachable().release()); },
+      "Arrays that launches on the emulator may touch beside their arguments.");
   m.def(
       "emulator_executed", [] { return driver::emulator().executed(); },
       "Instructions executed by the emulator's threads, in this process so far.");

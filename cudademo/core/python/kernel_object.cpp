@@ -18,6 +18,7 @@
 
 #include "errors.hpp"
 #include "launch.hpp"
+#include "python/announcement.hpp"
 #include "python/configuration.hpp"
 #include "python/convert.hpp"
 #include "python/object.hpp"
@@ -358,22 +359,6 @@ int device_without_arrays() {
   return emulating() ? driver::emulator_ordinal : driver::current_device();
 }
 
-// Tells the emulator which memory this launch may touch.
-void announce(const Call& call, Array* arrays, const Borrower& borrower) {
-  std::vector<std::string> labels;
-  std::vector<CudademoEmulatorArray> views;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < call.count; ++i) {
-    if (!is_reachable(arrays[i], driver::emulator_ordinal)) continue;
-    labels.push_back("argument " + std::to_string(i) + ", " + borrower.host_views()[next++].label);
-  }
-  next = 0;
-  for (const Borrower::HostView& view : borrower.host_views()) {
-    views.push_back({view.begin, view.end, labels[next++].c_str(), view.writable ? 1 : 0});
-  }
-  driver::emulator().set_arrays(views.data(), views.size());
-}
-
 void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
   const Wishes wishes =
       keywords ? read_keywords(call, keywords, call.arguments + call.count) : Wishes();
@@ -416,7 +401,7 @@ void launch(LauncherObject& launcher, const Call& call, PyObject* keywords) {
   }
   if (borrower.has_producers()) borrower.wait_for_producers(device);
   if (plan->is_emulated()) [[unlikely]]
-    announce(call, arrays.data(), borrower);
+    announce(plan->name(), call.arguments, arrays.data(), call.count, borrower);
   if (wishes.cooperative) [[unlikely]] {
     LaunchConfig config = launcher.config;
     config.cooperative = true;

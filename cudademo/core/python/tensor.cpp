@@ -220,6 +220,11 @@ std::optional<dlpack::Tensor> exchange_view(PyObject* object) {
   return std::nullopt;
 }
 
+bool is_torch_tensor(PyObject* object) {
+  const ArrayType& type = array_type(Py_TYPE(object));
+  return type.is_torch && type.access != Access::wrapper;
+}
+
 Borrower::~Borrower() {
   for (PyObject* capsule : capsules_) Py_DECREF(capsule);
 }

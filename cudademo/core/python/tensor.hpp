@@ -97,6 +97,9 @@ class Borrower {
   std::vector<PyObject*> capsules_;  // owned; they keep what was exported by __dlpack__
 };
 
+// True for a tensor of torch's, or of a subclass with memory of its own.
+bool is_torch_tensor(PyObject* object);
+
 // A stream's handle, from an object of torch, CuPy, numba, of anyone with __cuda_stream__, or from
 // an address. `device` is set to the stream's device where the object knows it. Throws Refused.
 driver::Stream stream_handle(PyObject* object, int& device);
