@@ -58,6 +58,14 @@ PLANTED = {
         "__shared__ float s[64];\ns[threadIdx.x] = 1.f;\n__syncthreads();\nx[0] = s[n - 64];",
         text="past the end of shared memory (252 bytes)",
     ),
+    # The address and its bytes have no sum in 64 bits.
+    "the last word of all shared addresses": Planted(
+        "out of bounds",
+        'asm volatile("st.shared.u32 [%0], %1;" :: "l"(60ll - n), "r"(1));  // FAULT',
+        '__shared__ int s[1];\nasm volatile("st.shared.u32 [%0], %1;" :: '
+        '"l"(__cvta_generic_to_shared(s)), "r"(1));',
+        text="past the end of shared memory (0 bytes)",
+    ),
     "a misaligned vector": Planted(
         "misaligned",
         "float2 v = *reinterpret_cast<float2*>(x + 1 + threadIdx.x % 2);  // FAULT\n"
