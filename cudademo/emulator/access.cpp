@@ -259,7 +259,7 @@ Access access_of(Decoder& d, const ptx::Instruction& w) {
   }
   const bool outside = access.space == Space::global || access.space == Space::generic;
   if (access.order != Order::weak && outside) d.mark_communication();
-  if (outside) d.mark_access(access.bytes);
+  d.mark_access(access.space, access.bytes);
   return access;
 }
 
