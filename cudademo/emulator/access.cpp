@@ -94,12 +94,9 @@ std::byte* locate_shared(Warp& warp, unsigned lane, const Access& access, std::u
                   " bytes)";
     refuse(warp, lane, kind::out_of_bounds, offset, bytes, use, where, "shared memory");
   }
-  if (block.launch().options.checks) {
-    const std::byte* state = block.shared_state(offset);
-    if (std::any_of(state, state + bytes, [](std::byte is) { return is != byte_written; })) {
-      check_state(warp, lane, access, offset, bytes, use);
-    }
-  }
+  // In bounds without a plain place: there are checks, and bytes that are not written or not at
+  // rest.
+  check_state(warp, lane, access, offset, bytes, use);
   return block.shared(offset);
 }
 
@@ -200,26 +197,23 @@ bool touch(const Range& a, const Range& b) { return a.begin <= b.end && b.begin 
 
 std::byte* locate_global(Warp& warp, unsigned lane, const Access& access, std::uint64_t address,
                          std::size_t bytes, Use use) {
-  const Memory& memory = *warp.block().launch().memory;
-  const Range* range = memory.find(address, bytes);
-  if (range == nullptr) {
-    std::shared_ptr<HeapBlock> block = warp.block().launch().heap->nearest(address);
-    if (block != nullptr && block->holds(address, bytes)) {
-      return locate_allocated(warp, lane, access, std::move(block), address, bytes, use);
-    }
-    refuse_outside(warp, lane, address, bytes, use);
+  const Launch& launch = warp.block().launch();
+  std::shared_ptr<HeapBlock> block = launch.heap->nearest(address);
+  if (block != nullptr && block->holds(address, bytes)) {
+    return locate_allocated(warp, lane, access, std::move(block), address, bytes, use);
   }
-  if (use != Use::read && !range->writable) {
+  // In a range without a plain place: it may not be written.
+  if (const Range* range = launch.memory->find(address, bytes)) {
     refuse(warp, lane, kind::invalid, address, bytes, use,
            "in " + range->label + ", which is read-only", range->label);
   }
-  return reinterpret_cast<std::byte*>(address);
+  refuse_outside(warp, lane, address, bytes, use);
 }
 
 }  // namespace
 
-std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std::uint64_t address,
-                  std::size_t bytes, Use use) {
+std::byte* other_place(Warp& warp, const Instruction& instruction, unsigned lane,
+                       std::uint64_t address, std::size_t bytes, Use use) {
   Space space = instruction.access.space;
   if (space == Space::generic) {
     if (address - shared_window < window_bytes) {
@@ -255,16 +249,6 @@ std::byte* locate(Warp& warp, const Instruction& instruction, unsigned lane, std
     default:
       return locate_global(warp, lane, instruction.access, address, bytes, use);
   }
-}
-
-std::uint64_t address_of(Warp& warp, const Instruction& instruction, std::size_t base,
-                         unsigned lane) noexcept {
-  const Row at = instruction.rows[base];
-  if (instruction.access.wide_base) {
-    return row<u64>(warp, at)[lane] + static_cast<std::uint64_t>(instruction.immediate);
-  }
-  // 32-bit addresses wrap at 32 bits.
-  return static_cast<u32>(row<u32>(warp, at)[lane] + static_cast<u32>(instruction.immediate));
 }
 
 Space space_of(const ptx::Instruction& w) {
@@ -309,7 +293,7 @@ Access access_of(Decoder& d, const ptx::Instruction& w) {
   }
   const bool outside = access.space == Space::global || access.space == Space::generic;
   if (access.order != Order::weak && outside) d.mark_communication();
-  if (outside) d.mark_access(access.bytes);
+  d.mark_access(access.space, access.bytes);
   return access;
 }
 

@@ -51,12 +51,12 @@ bool is_allocated(Warp& warp, std::uint64_t address, std::size_t bytes) {
   return block != nullptr && block->holds(address, bytes);
 }
 
-// True where the values are written too.
+}  // namespace
+
 bool watch(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
            std::size_t bytes, Use use, const void* values) {
   Block& block = warp.block();
   Races* races = block.races();
-  if (races == nullptr) return false;
   const Access& access = instruction.access;
   if (access.space == Space::local || access.space == Space::param) return false;
   const bool is_strong = use == Use::atomic || access.order != Order::weak;
@@ -89,20 +89,6 @@ bool watch(Warp& warp, const Instruction& instruction, unsigned lane, const std:
     report_race(warp, lane, address, bytes, use, *found, "in " + range->label, range->label);
   }
   return writes;
-}
-
-}  // namespace
-
-void note(Warp& warp, const Instruction& instruction, unsigned lane, const std::byte* place,
-          std::size_t bytes, Use use) {
-  watch(warp, instruction, lane, place, bytes, use, nullptr);
-}
-
-void write(Warp& warp, const Instruction& instruction, unsigned lane, std::byte* place,
-           const void* values, std::size_t bytes) {
-  if (!watch(warp, instruction, lane, place, bytes, Use::write, values)) {
-    std::memcpy(place, values, bytes);
-  }
 }
 
 }  // namespace cudademo::emulator

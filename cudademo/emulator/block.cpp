@@ -23,6 +23,11 @@ void permute(std::vector<T>& items, std::uint64_t seed) {
   for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random() % i]);
 }
 
+// Of granules that no access is smaller than.
+unsigned shift_of(std::uint8_t least_bytes) noexcept {
+  return static_cast<unsigned>(std::countr_zero(least_bytes));
+}
+
 // The order of a launch's blocks: as they are numbered, or permuted by a seed.
 class Schedule {
  public:
@@ -56,7 +61,8 @@ Block::Block(Launch& launch, std::uint64_t linear_index) : launch_(&launch), lin
   const auto threads = static_cast<unsigned>(launch.block.count());
   const unsigned count = (threads + lanes - 1) / lanes;
   if (launch.options.checks) {
-    races_.emplace(linear_index, shared_bytes_, count, launch.shadow, launch.releases);
+    races_.emplace(linear_index, shared_bytes_, shift_of(launch.entry->least_shared_bytes), count,
+                   launch.shadow, launch.releases);
   }
   warps_.reserve(count);
   for (unsigned i = 0; i < count; ++i) {
@@ -267,9 +273,8 @@ void run(Launch& launch) {
   std::optional<Shadow> shadow;
   std::optional<Releases> releases;
   if (launch.options.checks) {
-    const auto bytes = static_cast<unsigned>(launch.entry->least_access_bytes);
     launch.shadow =
-        &shadow.emplace(launch.memory->ranges(), static_cast<unsigned>(std::countr_zero(bytes)));
+        &shadow.emplace(launch.memory->ranges(), shift_of(launch.entry->least_global_bytes));
     if (in_turn) launch.releases = &releases.emplace();
   }
   if (in_turn) return run_in_turn(launch, order);

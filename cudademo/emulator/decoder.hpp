@@ -73,8 +73,16 @@ class Decoder {
   // The size of a type that the instruction takes: one of these.
   std::size_t bytes_of(std::string_view type, std::initializer_list<std::size_t> taken) const;
   void mark_communication() noexcept { made_.talks_across_blocks = true; }
-  void mark_access(std::uint8_t bytes) noexcept {
-    made_.least_access_bytes = std::min(made_.least_access_bytes, bytes);
+  // No access in this space is of fewer bytes than the least that is marked, or than 4.
+  void mark_access(ptx::Space space, std::size_t bytes) noexcept {
+    const auto width = static_cast<std::uint8_t>(bytes);
+    const bool is_generic = space == ptx::Space::generic;
+    if (is_generic || space == ptx::Space::global) {
+      made_.least_global_bytes = std::min(made_.least_global_bytes, width);
+    }
+    if (is_generic || space == ptx::Space::shared) {
+      made_.least_shared_bytes = std::min(made_.least_shared_bytes, width);
+    }
   }
 
  private:

@@ -13,9 +13,9 @@ namespace cudademo::emulator {
 
 namespace {
 
-template <typename Memory, typename Register>
+template <bool is_vector, typename Memory, typename Register>
 void load(Warp& warp, const Instruction& instruction, Mask mask) {
-  const unsigned elements = instruction.access.elements;
+  const unsigned elements = is_vector ? instruction.access.elements : 1;
   const std::size_t bytes = sizeof(Memory) * elements;
   for (unsigned lane = 0; lane < lanes; ++lane) {
     if (!is_set(mask, lane)) continue;
@@ -35,9 +35,9 @@ void load(Warp& warp, const Instruction& instruction, Mask mask) {
 }
 
 // rows: the base, then the elements.
-template <typename Memory, typename Register>
+template <bool is_vector, typename Memory, typename Register>
 void store(Warp& warp, const Instruction& instruction, Mask mask) {
-  const unsigned elements = instruction.access.elements;
+  const unsigned elements = is_vector ? instruction.access.elements : 1;
   const std::size_t bytes = sizeof(Memory) * elements;
   for (unsigned lane = 0; lane < lanes; ++lane) {
     if (!is_set(mask, lane)) continue;
@@ -51,33 +51,36 @@ void store(Warp& warp, const Instruction& instruction, Mask mask) {
   }
 }
 
+template <bool is_vector>
 Handler loading(const Access& access) {
   switch (access.bytes) {
     case 1:
-      return access.is_signed ? load<std::int8_t, std::int16_t> : load<std::uint8_t, u16>;
+      return access.is_signed ? load<is_vector, std::int8_t, std::int16_t>
+                              : load<is_vector, std::uint8_t, u16>;
     case 2:
-      return load<u16, u16>;
+      return load<is_vector, u16, u16>;
     case 4:
-      return load<u32, u32>;
+      return load<is_vector, u32, u32>;
     case 8:
-      return load<u64, u64>;
+      return load<is_vector, u64, u64>;
     default:
-      return load<u128, u128>;
+      return load<is_vector, u128, u128>;
   }
 }
 
+template <bool is_vector>
 Handler storing(const Access& access) {
   switch (access.bytes) {
     case 1:
-      return store<std::uint8_t, u16>;
+      return store<is_vector, std::uint8_t, u16>;
     case 2:
-      return store<u16, u16>;
+      return store<is_vector, u16, u16>;
     case 4:
-      return store<u32, u32>;
+      return store<is_vector, u32, u32>;
     case 8:
-      return store<u64, u64>;
+      return store<is_vector, u64, u64>;
     default:
-      return store<u128, u128>;
+      return store<is_vector, u128, u128>;
   }
 }
 
@@ -102,7 +105,8 @@ void ld(Decoder& d, const ptx::Instruction& w) {
     rows.push_back(d.result(element, access.bytes, access.is_signed));
   }
   rows.push_back(base);
-  Instruction& made = d.emit(loading(access), rows);
+  Instruction& made =
+      d.emit(access.elements > 1 ? loading<true>(access) : loading<false>(access), rows);
   made.access = access;
   made.immediate = w.operands[1].offset;
 }
@@ -115,7 +119,8 @@ void st(Decoder& d, const ptx::Instruction& w) {
   for (const ptx::Operand& element : elements_of(d, w.operands[1], access.elements)) {
     rows.push_back(d.source(element, access.bytes, is_float(last_type(w))));
   }
-  Instruction& made = d.emit(storing(access), rows);
+  Instruction& made =
+      d.emit(access.elements > 1 ? storing<true>(access) : storing<false>(access), rows);
   made.access = access;
   made.immediate = w.operands[0].offset;
 }

@@ -248,7 +248,7 @@ void move_tile(Decoder& d, const ptx::Instruction& w, bool loads) {
   }
   if (rows.size() > 8) d.fail("a fragment of more than 8 registers");
   const Handler handler = tile_handler(d, bits_of(element), loads);
-  d.mark_access(static_cast<std::uint8_t>(bits_of(element) / 8));
+  d.mark_access(space_of(w), bits_of(element) / 8);
   const Row base = generic_address(d, w.operands[loads ? 1 : 0], space_of(w));
   rows.push_back(base);
   rows.push_back(w.operands.size() > 2 ? d.source(w.operands[2], 4) : no_row);

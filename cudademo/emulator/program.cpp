@@ -74,12 +74,14 @@ void fill(StaticMemory& memory, const ptx::Global& global,
 
 // A function accesses memory as those do that it calls: any that is no kernel.
 void spread_access(Program& program) {
-  std::uint8_t least = 4;
-  for (const auto& function : program.functions) {
-    if (!function->is_entry) least = std::min(least, function->least_access_bytes);
-  }
-  for (const auto& function : program.functions) {
-    function->least_access_bytes = std::min(least, function->least_access_bytes);
+  for (auto least : {&Function::least_global_bytes, &Function::least_shared_bytes}) {
+    std::uint8_t called = 4;
+    for (const auto& function : program.functions) {
+      if (!function->is_entry) called = std::min(called, (*function).*least);
+    }
+    for (const auto& function : program.functions) {
+      (*function).*least = std::min(called, (*function).*least);
+    }
   }
 }
 

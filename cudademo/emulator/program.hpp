@@ -115,7 +115,8 @@ struct Function {
   std::uint32_t max_threads = 1024;
   std::uint32_t registers = 0;
   bool talks_across_blocks = false;     // by atomics, fences or volatile accesses
-  std::uint8_t least_access_bytes = 4;  // of its accesses to global memory
+  std::uint8_t least_global_bytes = 4;  // of an access to global memory
+  std::uint8_t least_shared_bytes = 4;  // of one to shared memory
 };
 
 // A block of bytes that lives as long as the module.

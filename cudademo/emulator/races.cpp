@@ -5,9 +5,14 @@
 
 namespace cudademo::emulator {
 
-Races::Races(std::uint64_t block, std::size_t shared_bytes, unsigned warps, Shadow* shadow,
-             Releases* releases)
-    : block_(block), shared_(shared_bytes), shadow_(shadow), releases_(releases), warps_(warps) {}
+Races::Races(std::uint64_t block, std::size_t shared_bytes, unsigned shared_shift, unsigned warps,
+             Shadow* shadow, Releases* releases)
+    : block_(block),
+      shared_((shared_bytes >> shared_shift) + 1),
+      shared_shift_(shared_shift),
+      shadow_(shadow),
+      releases_(releases),
+      warps_(warps) {}
 
 Stamp Races::stamp(std::uint32_t thread, std::uint32_t site) const noexcept {
   Stamp made;
@@ -31,8 +36,10 @@ bool Races::is_before(const Stamp& then, const Stamp& now) const {
   return warp.known[then.thread / lanes] >= then.epoch;
 }
 
-std::optional<Races::Conflict> Races::touch_cells(Cell* first, std::size_t count, const Stamp& now,
-                                                  Touch touch) const {
+// Of a piece of a copy, which may be less than a granule, the whole granule counts.
+std::optional<Races::Conflict> Races::touch_bytes(Cell* first, std::size_t bytes, unsigned shift,
+                                                  const Stamp& now, Touch touch) const {
+  const std::size_t count = std::max<std::size_t>(bytes >> shift, 1);
   std::optional<Conflict> conflict;
   for (Cell* cell = first; cell != first + count; ++cell) {
     if (touch != Touch::same_write && !is_before(cell->writer, now)) {
@@ -62,18 +69,7 @@ std::optional<Races::Conflict> Races::touch_cells(Cell* first, std::size_t count
 
 std::optional<Races::Conflict> Races::shared(const Stamp& who, std::size_t offset,
                                              std::size_t bytes, Touch touch) {
-  Cell* first = shared_.data() + offset;
-  const Cell before = *first;
-  std::optional<Conflict> conflict = touch_cells(first, 1, who, touch);
-  // Bytes that are used together mostly have one history.
-  for (Cell* cell = first + 1; cell < first + bytes; ++cell) {
-    if (std::memcmp(cell, &before, sizeof(Cell)) == 0) {
-      *cell = *first;
-    } else if (const auto found = touch_cells(cell, 1, who, touch)) {
-      conflict = found;
-    }
-  }
-  return conflict;
+  return touch_bytes(shared_.data() + (offset >> shared_shift_), bytes, shared_shift_, who, touch);
 }
 
 std::optional<Races::Conflict> Races::global(const Stamp& who, std::uint64_t address,
@@ -81,7 +77,7 @@ std::optional<Races::Conflict> Races::global(const Stamp& who, std::uint64_t add
   Cell* first = shadow_ != nullptr ? shadow_->cell(address) : nullptr;
   if (first == nullptr) return std::nullopt;
   const Shadow::Lock lock(*shadow_, address);
-  return touch_global(first, who, bytes, touch);
+  return touch_bytes(first, bytes, shadow_->shift(), who, touch);
 }
 
 std::optional<Races::Conflict> Races::write_global(const Stamp& who, std::uint64_t address,
@@ -94,14 +90,10 @@ std::optional<Races::Conflict> Races::write_global(const Stamp& who, std::uint64
   }
   const Shadow::Lock lock(*shadow_, address);
   const bool is_same = std::memcmp(place, values, bytes) == 0;
-  const auto conflict = touch_global(first, who, bytes, is_same ? Touch::same_write : Touch::write);
+  const auto conflict =
+      touch_bytes(first, bytes, shadow_->shift(), who, is_same ? Touch::same_write : Touch::write);
   if (!conflict && !is_same) std::memcpy(place, values, bytes);
   return conflict;
-}
-
-std::optional<Races::Conflict> Races::touch_global(Cell* first, const Stamp& who, std::size_t bytes,
-                                                   Touch touch) const {
-  return touch_cells(first, std::max<std::size_t>(bytes >> shadow_->shift(), 1), who, touch);
 }
 
 void Races::meet(unsigned warp, Mask group) {

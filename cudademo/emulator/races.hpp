@@ -27,10 +27,11 @@ enum class Touch : std::uint8_t { read, write, same_write, strong };
 
 class Races {
  public:
+  // A granule of shared memory is of 1 << shared_shift bytes, and no access to it is smaller.
   // Without a shadow global memory is not watched; without releases blocks know nothing of one
   // another.
-  Races(std::uint64_t block, std::size_t shared_bytes, unsigned warps, Shadow* shadow,
-        Releases* releases);
+  Races(std::uint64_t block, std::size_t shared_bytes, unsigned shared_shift, unsigned warps,
+        Shadow* shadow, Releases* releases);
 
   // The access that one conflicts with.
   struct Conflict {
@@ -78,14 +79,13 @@ class Races {
   };
 
   bool is_before(const Stamp& then, const Stamp& now) const;
-  std::optional<Conflict> touch_global(Cell* first, const Stamp& who, std::size_t bytes,
-                                       Touch touch) const;
-  std::optional<Conflict> touch_cells(Cell* first, std::size_t count, const Stamp& now,
-                                      Touch touch) const;
+  std::optional<Conflict> touch_bytes(Cell* first, std::size_t bytes, unsigned shift,
+                                      const Stamp& now, Touch touch) const;
   Clock visible(unsigned warp) const;
 
   std::uint64_t block_;
   std::vector<Cell> shared_;
+  unsigned shared_shift_;
   Shadow* shadow_;
   Releases* releases_;
   std::vector<WarpClocks> warps_;

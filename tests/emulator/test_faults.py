@@ -58,6 +58,14 @@ PLANTED = {
         "__shared__ float s[64];\ns[threadIdx.x] = 1.f;\n__syncthreads();\nx[0] = s[n - 64];",
         text="past the end of shared memory (252 bytes)",
     ),
+    # The address and its bytes have no sum in 64 bits.
+    "the last word of all shared addresses": Planted(
+        "out of bounds",
+        'asm volatile("st.shared.u32 [%0], %1;" :: "l"(60ll - n), "r"(1));  // FAULT',
+        '__shared__ int s[1];\nasm volatile("st.shared.u32 [%0], %1;" :: '
+        '"l"(__cvta_generic_to_shared(s)), "r"(1));',
+        text="past the end of shared memory (0 bytes)",
+    ),
     "a misaligned vector": Planted(
         "misaligned",
         "float2 v = *reinterpret_cast<float2*>(x + 1 + threadIdx.x % 2);  // FAULT\n"
@@ -95,6 +103,16 @@ PLANTED = {
         "s[threadIdx.x] = 1.f;  // FAULT\n"
         "x[threadIdx.x] = s[63 - threadIdx.x];",
         "__shared__ float s[64];\ns[threadIdx.x] = 0;\n__syncthreads();\ns[threadIdx.x] = 1.f;\n"
+        "__syncthreads();\nx[threadIdx.x] = s[63 - threadIdx.x];",
+        text="with no barrier between the two",
+    ),
+    "a byte of a word that another thread reads": Planted(
+        "race",
+        "__shared__ int s[64];\ns[threadIdx.x] = 0;\n__syncthreads();\n"
+        "reinterpret_cast<char*>(s + threadIdx.x)[1] = 1;  // FAULT\n"
+        "x[threadIdx.x] = s[63 - threadIdx.x];",
+        "__shared__ int s[64];\ns[threadIdx.x] = 0;\n__syncthreads();\n"
+        "reinterpret_cast<char*>(s + threadIdx.x)[1] = 1;\n"
         "__syncthreads();\nx[threadIdx.x] = s[63 - threadIdx.x];",
         text="with no barrier between the two",
     ),
@@ -321,6 +339,49 @@ def test_a_planted_fault_is_found_at_its_line(name: str) -> None:
 def test_the_mended_kernel_runs(name: str) -> None:
     planted = PLANTED[name]
     kernel(planted.mended)[planted.grid, planted.block](torch.zeros(64), 64)
+
+
+NEIGHBOURS = """
+#include <mma.h>
+template <class T> __device__ __noinline__ void put(T* to, T value) { *to = value; }
+
+template <class T> __device__ void by_store(T* s) { s[threadIdx.x] = threadIdx.x; }
+template <class T> __device__ void by_call(T* s) { put<T>(s + threadIdx.x, threadIdx.x); }
+template <class T> __device__ void by_matrix(T* s) {
+  using namespace nvcuda::wmma;
+  fragment<accumulator, 16, 16, 16, T> all;
+  fill_fragment(all, T(2));
+  store_matrix_sync(s, all, 16, mem_col_major);
+}
+
+template <class T, void (*write)(T*)> __global__ void k(int* x) {
+  __shared__ __align__(16) int s[128];
+  for (int i = threadIdx.x; i < 128; i += 32) s[i] = 0;
+  __syncthreads();
+  write(reinterpret_cast<T*>(s));
+  __syncthreads();
+  for (int i = threadIdx.x; i < 128; i += 32) x[i] = s[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("element", "way"),
+    [
+        *[(element, way) for element in ("char", "short") for way in ("by_store", "by_call")],
+        ("__half", "by_matrix"),
+    ],
+)
+def test_threads_that_write_parts_of_one_word_do_not_race(element: str, way: str) -> None:
+    x = torch.zeros(128, dtype=torch.int32)
+    with cudademo.use_emulator(True, capability=(8, 0)):
+        cudademo.kernel(NEIGHBOURS, f"k<{element}, {way}<{element}>>")[1, 32](x)
+    if way == "by_matrix":
+        assert (x.view(torch.float16) == 2).all()
+    else:
+        parts = x.view(torch.int8 if element == "char" else torch.int16)
+        assert torch.equal(parts[:32], torch.arange(32).to(parts.dtype))
+        assert not parts[32:].any()
 
 
 def test_blocks_that_write_the_same_at_one_time_do_not_race() -> None:
