@@ -13,6 +13,11 @@ namespace cudademo::emulator {
 
 using ptx::Space;
 
+std::string at_line(const Launch& launch, std::uint32_t site) {
+  const int line = launch.program->sites[site].line;
+  return line == 0 ? "" : " at line " + std::to_string(line);
+}
+
 namespace {
 
 // The other is named as "thread (3, 0, 0) of block (1, 0, 0) writes at line 7".
@@ -28,12 +33,10 @@ namespace {
   const std::uint64_t number = conflict.other.block_plus_one - std::uint64_t{1};
   const bool within = number == block.linear_index();
   const unsigned thread = conflict.other.thread;
-  const int line = launch.program->sites[conflict.other.site].line;
   refuse(warp, lane, kind::race, address, bytes, use,
          where + ", which thread " + triple(block.thread(thread / lanes, thread % lanes)) + " of " +
              (within ? "the block" : "block " + triple(Block::index_of(launch, number))) +
-             (conflict.other_wrote ? " writes" : " reads") +
-             (line == 0 ? "" : " at line " + std::to_string(line)) +
+             (conflict.other_wrote ? " writes" : " reads") + at_line(launch, conflict.other.site) +
              (within ? ", with no barrier between the two"
                      : ", with nothing that orders the two blocks"),
          array);

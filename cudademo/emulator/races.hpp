@@ -42,6 +42,10 @@ class Races {
                                  Touch touch);
   std::optional<Conflict> global(const Stamp& who, std::uint64_t address, std::size_t bytes,
                                  Touch touch);
+  // Who wrote a byte of shared memory last.
+  const Stamp& shared_writer(std::size_t offset) const noexcept {
+    return shared_[offset >> shared_shift_].writer;
+  }
   // A write is one step with its values: of blocks that write the same at one time none conflicts.
   std::optional<Conflict> write_global(const Stamp& who, std::uint64_t address, std::size_t bytes,
                                        const void* values);
