@@ -63,20 +63,29 @@ bool has_state(const std::byte* state, std::size_t bytes, const Access& access, 
 // makes them written.
 void check_state(Warp& warp, unsigned lane, const Access& access, std::uint64_t offset,
                  std::size_t bytes, Use use) {
-  std::byte* state = warp.block().shared_state(offset);
-  const auto refuse_if = [&](std::byte is, const char* kind, const char* what) {
+  Block& block = warp.block();
+  std::byte* state = block.shared_state(offset);
+  const auto refuse_if = [&](std::byte is, const char* kind, const char* who, const char* what) {
     if (!has_state(state, bytes, access, is)) return;
+    std::string line;
+    if (is == byte_awaited) {
+      const std::ptrdiff_t at = std::find(state, state + bytes, is) - state;
+      const Stamp& copy = block.races()->shared_writer(offset + static_cast<std::size_t>(at));
+      line = at_line(block.launch(), copy.site);
+    }
     refuse(warp, lane, kind, offset, bytes, use,
-           std::string("in shared memory that ") + what + " (byte " +
+           std::string("in shared memory that ") + who + line + what + " (byte " +
                std::to_string(offset - reserved_shared_bytes) + " of it)",
            "shared memory");
   };
-  refuse_if(byte_awaited, kind::race,
-            "an asynchronous copy still writes, for which nothing has waited");
+  refuse_if(byte_awaited, kind::race, "an asynchronous copy",
+            " still writes, for which nothing has waited");
   if (use != Use::read) {
-    refuse_if(byte_held, kind::race, "a bulk copy still reads, for which nothing has waited");
+    refuse_if(byte_held, kind::race, "a bulk copy", " still reads, for which nothing has waited");
   }
-  if (use != Use::write) refuse_if(byte_unwritten, kind::uninitialised, "no thread has written");
+  if (use != Use::write) {
+    refuse_if(byte_unwritten, kind::uninitialised, "no thread", " has written");
+  }
   if (use == Use::write) std::memset(state, static_cast<int>(byte_written), bytes);
 }
 

@@ -85,6 +85,9 @@ inline void write(Warp& warp, const Instruction& instruction, unsigned lane, std
                          std::size_t bytes, Use use, const std::string& where,
                          const std::string& array);
 
+// Where an access of before was: " at line 7"; empty where that is not known.
+std::string at_line(const Launch& launch, std::uint32_t site);
+
 // The space, order and width of a load, a store or an atomic.
 Access access_of(Decoder& decoder, const ptx::Instruction& written);
 

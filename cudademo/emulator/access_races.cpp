@@ -14,11 +14,16 @@ namespace cudademo::emulator {
 
 using ptx::Space;
 
+std::string at_line(const Launch& launch, std::uint32_t site) {
+  const int line = launch.program->sites[site].line;
+  return line == 0 ? "" : " at line " + std::to_string(line);
+}
+
 namespace {
 
 // The other is named as "thread (3, 0, 0) of block (1, 0, 0) writes at line 7".
 [[noreturn]] void report_race(Warp& warp, unsigned lane, std::uint64_t address, std::size_t bytes,
-                              Use use, const Races::Conflict& conflict, const std::string& where,
+                              Use use, const Stamp& other, const std::string& where,
                               const std::string& array) {
   const Block& block = warp.block();
   const Launch& launch = block.launch();
@@ -26,15 +31,13 @@ namespace {
     return "(" + std::to_string(of[0]) + ", " + std::to_string(of[1]) + ", " +
            std::to_string(of[2]) + ")";
   };
-  const std::uint64_t number = conflict.other.block_plus_one - std::uint64_t{1};
+  const std::uint64_t number = other.block_plus_one - std::uint64_t{1};
   const bool within = number == block.linear_index();
-  const unsigned thread = conflict.other.thread;
-  const int line = launch.program->sites[conflict.other.site].line;
+  const unsigned thread = other.thread;
   refuse(warp, lane, kind::race, address, bytes, use,
          where + ", which thread " + triple(block.thread(thread / lanes, thread % lanes)) + " of " +
              (within ? "the block" : "block " + triple(Block::index_of(launch, number))) +
-             (conflict.other_wrote ? " writes" : " reads") +
-             (line == 0 ? "" : " at line " + std::to_string(line)) +
+             (other.writes != 0 ? " writes" : " reads") + at_line(launch, other.site) +
              (within ? ", with no barrier between the two"
                      : ", with nothing that orders the two blocks"),
          array);
@@ -61,7 +64,7 @@ bool watch(Warp& warp, const Instruction& instruction, unsigned lane, const std:
   if (access.space == Space::local || access.space == Space::param) return false;
   const bool is_strong = use == Use::atomic || access.order != Order::weak;
   Races::Strong strong{access.order, use == Use::atomic, use != Use::write, use != Use::read};
-  const Stamp stamp = races->stamp(warp.thread_number(lane), instruction.site);
+  const Stamp stamp = races->stamp(warp.thread_number(lane), instruction.site, use != Use::read);
   const std::ptrdiff_t offset = block.shared_offset(place);
   if (offset >= 0) {
     const auto at = static_cast<std::size_t>(offset);

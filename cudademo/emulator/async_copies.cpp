@@ -65,7 +65,7 @@ void AsyncCopies::note_writes(Block& block, std::uint32_t thread) {
   Races* races = block.races();
   if (races == nullptr || queues_.empty()) return;
   for (const AsyncCopy& copy : queues_[thread].under_way) {
-    races->shared(races->stamp(thread, 0), copy.to, copy.bytes, Touch::write);
+    races->shared(races->stamp(thread, copy.site, true), copy.to, copy.bytes, Touch::write);
   }
 }
 

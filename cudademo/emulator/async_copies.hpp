@@ -16,6 +16,7 @@ struct AsyncCopy {
   std::uint64_t to = 0;            // offset in shared memory
   std::uint32_t bytes = 0;         // written
   std::uint32_t source_bytes = 0;  // read; the others become zero
+  std::uint32_t site = 0;          // of Program::sites
 };
 
 // Marks its target as awaited.

@@ -33,7 +33,7 @@ void load(Warp& warp, const Instruction& instruction, Mask mask) {
     const u64 from = row<u64>(warp, instruction.rows[1])[lane];
     const u32 bytes = row<u32>(warp, instruction.rows[2])[lane];
     require_whole(warp, lane, bytes);
-    AsyncCopy copy{nullptr, shared_place(warp, lane, to), bytes, bytes};
+    AsyncCopy copy{nullptr, shared_place(warp, lane, to), bytes, bytes, instruction.site};
     copy.from = source_of(warp, instruction, lane, from, bytes, alignment);
     target_of(warp, instruction, lane, to, bytes, alignment);
     begin(block, copy);

@@ -65,7 +65,8 @@ void copy(Warp& warp, const Instruction& instruction, Mask mask) {
                 "a cp.async of " + std::to_string(bytes) + " bytes that reads " +
                     std::to_string(source_bytes));
     }
-    AsyncCopy made{nullptr, shared_place(warp, lane, to[lane]), bytes, source_bytes};
+    AsyncCopy made{nullptr, shared_place(warp, lane, to[lane]), bytes, source_bytes,
+                   instruction.site};
     made.from = source_of(warp, instruction, lane, from[lane], source_bytes, bytes);
     target_of(warp, instruction, lane, to[lane], bytes, bytes);
     warp.block().copies().issue(warp.block(), warp.thread_number(lane), made);

@@ -14,12 +14,13 @@ Races::Races(std::uint64_t block, std::size_t shared_bytes, unsigned shared_shif
       releases_(releases),
       warps_(warps) {}
 
-Stamp Races::stamp(std::uint32_t thread, std::uint32_t site) const noexcept {
+Stamp Races::stamp(std::uint32_t thread, std::uint32_t site, bool writes) const noexcept {
   Stamp made;
   made.block_plus_one = static_cast<std::uint32_t>(block_ + 1);
   made.epoch = warps_[thread / lanes].epoch;
   made.thread = thread & 0x3ff;
-  made.site = site < (1u << 22) ? site & 0x3fffff : 0;
+  made.writes = writes ? 1 : 0;
+  made.site = site < (1u << 21) ? site & 0x1fffff : 0;
   return made;
 }
 
@@ -37,18 +38,18 @@ bool Races::is_before(const Stamp& then, const Stamp& now) const {
 }
 
 // Of a piece of a copy, which may be less than a granule, the whole granule counts.
-std::optional<Races::Conflict> Races::touch_bytes(Cell* first, std::size_t bytes, unsigned shift,
-                                                  const Stamp& now, Touch touch) const {
+std::optional<Stamp> Races::touch_bytes(Cell* first, std::size_t bytes, unsigned shift,
+                                        const Stamp& now, Touch touch) const {
   const std::size_t count = std::max<std::size_t>(bytes >> shift, 1);
-  std::optional<Conflict> conflict;
+  std::optional<Stamp> conflict;
   for (Cell* cell = first; cell != first + count; ++cell) {
     if (touch != Touch::same_write && !is_before(cell->writer, now)) {
-      conflict = {cell->writer, true};
+      conflict = cell->writer;
     }
     if (touch == Touch::strong) continue;
     if (touch == Touch::write) {
       for (const Stamp& reader : cell->readers) {
-        if (!is_before(reader, now)) conflict = {reader, false};
+        if (!is_before(reader, now)) conflict = reader;
       }
       cell->writer = now;
       cell->readers[0] = cell->readers[1] = {};
@@ -67,21 +68,21 @@ std::optional<Races::Conflict> Races::touch_bytes(Cell* first, std::size_t bytes
   return conflict;
 }
 
-std::optional<Races::Conflict> Races::shared(const Stamp& who, std::size_t offset,
-                                             std::size_t bytes, Touch touch) {
+std::optional<Stamp> Races::shared(const Stamp& who, std::size_t offset, std::size_t bytes,
+                                   Touch touch) {
   return touch_bytes(shared_.data() + (offset >> shared_shift_), bytes, shared_shift_, who, touch);
 }
 
-std::optional<Races::Conflict> Races::global(const Stamp& who, std::uint64_t address,
-                                             std::size_t bytes, Touch touch) {
+std::optional<Stamp> Races::global(const Stamp& who, std::uint64_t address, std::size_t bytes,
+                                   Touch touch) {
   Cell* first = shadow_ != nullptr ? shadow_->cell(address) : nullptr;
   if (first == nullptr) return std::nullopt;
   const Shadow::Lock lock(*shadow_, address);
   return touch_bytes(first, bytes, shadow_->shift(), who, touch);
 }
 
-std::optional<Races::Conflict> Races::write_global(const Stamp& who, std::uint64_t address,
-                                                   std::size_t bytes, const void* values) {
+std::optional<Stamp> Races::write_global(const Stamp& who, std::uint64_t address, std::size_t bytes,
+                                         const void* values) {
   void* place = reinterpret_cast<void*>(address);
   Cell* first = shadow_ != nullptr ? shadow_->cell(address) : nullptr;
   if (first == nullptr) {

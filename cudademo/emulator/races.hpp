@@ -33,20 +33,19 @@ class Races {
   Races(std::uint64_t block, std::size_t shared_bytes, unsigned shared_shift, unsigned warps,
         Shadow* shadow, Releases* releases);
 
-  // The access that one conflicts with.
-  struct Conflict {
-    Stamp other;
-    bool other_wrote;
-  };
-  std::optional<Conflict> shared(const Stamp& who, std::size_t offset, std::size_t bytes,
-                                 Touch touch);
-  std::optional<Conflict> global(const Stamp& who, std::uint64_t address, std::size_t bytes,
-                                 Touch touch);
+  // Each gives the access that this one conflicts with.
+  std::optional<Stamp> shared(const Stamp& who, std::size_t offset, std::size_t bytes, Touch touch);
+  std::optional<Stamp> global(const Stamp& who, std::uint64_t address, std::size_t bytes,
+                              Touch touch);
+  // Who wrote a byte of shared memory last.
+  const Stamp& shared_writer(std::size_t offset) const noexcept {
+    return shared_[offset >> shared_shift_].writer;
+  }
   // A write is one step with its values: of blocks that write the same at one time none conflicts.
-  std::optional<Conflict> write_global(const Stamp& who, std::uint64_t address, std::size_t bytes,
-                                       const void* values);
-  // The stamp of a thread's access now, by the instruction of this number.
-  Stamp stamp(std::uint32_t thread, std::uint32_t site) const noexcept;
+  std::optional<Stamp> write_global(const Stamp& who, std::uint64_t address, std::size_t bytes,
+                                    const void* values);
+  // The stamp of a thread's access now.
+  Stamp stamp(std::uint32_t thread, std::uint32_t site, bool writes) const noexcept;
 
   // Lanes of a warp have met.
   void meet(unsigned warp, Mask group);
@@ -79,8 +78,8 @@ class Races {
   };
 
   bool is_before(const Stamp& then, const Stamp& now) const;
-  std::optional<Conflict> touch_bytes(Cell* first, std::size_t bytes, unsigned shift,
-                                      const Stamp& now, Touch touch) const;
+  std::optional<Stamp> touch_bytes(Cell* first, std::size_t bytes, unsigned shift, const Stamp& now,
+                                   Touch touch) const;
   Clock visible(unsigned warp) const;
 
   std::uint64_t block_;

@@ -20,10 +20,11 @@ struct Stamp {
   std::uint32_t block_plus_one = 0;  // 0 for nobody
   std::uint32_t epoch = 0;           // of the thread's warp
   std::uint32_t thread : 10 = 0;     // within the block
-  std::uint32_t site : 22 = 0;       // the instruction's number in its program
+  std::uint32_t writes : 1 = 0;      // among a cell's readers: what was there already
+  std::uint32_t site : 21 = 0;       // of Program::sites; 0 for one of a higher number
 };
 
-// Of one granule of memory: its last write, and two of its readers since.
+// Of one granule of memory: its last write that changed it, and two of its other accesses since.
 struct Cell {
   Stamp writer;
   Stamp readers[2];

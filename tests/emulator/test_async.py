@@ -311,22 +311,23 @@ COPY = "__pipeline_memcpy_async(s + i, x + i, 4);\n__pipeline_commit();\n"
 TWO = f"{COPY}__pipeline_memcpy_async(s + 32 + i, x + 32 + i, 4);\n__pipeline_commit();\n"
 PLANTED = {
     "a copy that is not waited for": Planted(
-        "race", "an asynchronous copy still writes, for which nothing has waited", PIPELINE,
+        "race", "an asynchronous copy at line 7 still writes, for which nothing has waited",
+        PIPELINE,
         f"{COPY}__syncthreads();\ny = s[i];  // FAULT",
         f"{COPY}__pipeline_wait_prior(0);\n__syncthreads();\ny = s[i];",
     ),
     "a copy over old numbers that is not waited for": Planted(
-        "race", "an asynchronous copy still writes", PIPELINE,
+        "race", "an asynchronous copy at line 8 still writes", PIPELINE,
         f"s[i] = 1;\n{COPY}y = s[i];  // FAULT",
         f"s[i] = 1;\n{COPY}__pipeline_wait_prior(0);\ny = s[i];",
     ),
     "a group too few that is waited for": Planted(
-        "race", "an asynchronous copy still writes", PIPELINE,
+        "race", "an asynchronous copy at line 9 still writes", PIPELINE,
         f"{TWO}__pipeline_wait_prior(1);\ny = s[i]\n+ s[32 + i];  // FAULT",
         f"{TWO}__pipeline_wait_prior(1);\ny = s[i];\n__pipeline_wait_prior(0);\ny += s[32 + i];",
     ),
     "a group that is not committed": Planted(
-        "race", "an asynchronous copy still writes", PIPELINE,
+        "race", "an asynchronous copy at line 7 still writes", PIPELINE,
         "__pipeline_memcpy_async(s + i, x + i, 4);\n__pipeline_wait_prior(0);\ny = s[i];  // FAULT",
         f"{COPY}__pipeline_wait_prior(0);\ny = s[i];",
     ),
@@ -336,7 +337,7 @@ PLANTED = {
         f"{COPY}__pipeline_wait_prior(0);\ns[i] = 1;",
     ),
     "a barrier forgotten behind the wait": Planted(
-        "race", "with no barrier between the two", PIPELINE,
+        "race", "of the block writes at line 7, with no barrier between the two", PIPELINE,
         f"{COPY}__pipeline_wait_prior(0);\nif (i >= 32) y = s[i - 32];  // FAULT",
         f"{COPY}__pipeline_wait_prior(0);\n__syncthreads();\nif (i >= 32) y = s[i - 32];", block=64,
     ),
@@ -471,7 +472,7 @@ def test_bulk_copies_come_and_go() -> None:
 
 BULK_PLANTED = {
     "a bulk copy that is not waited for": (
-        "race", "an asynchronous copy still writes",
+        "race", "an asynchronous copy at line 14 still writes",
         f"{LOAD}__syncthreads();\nx[threadIdx.x + 64] = s[0][threadIdx.x];  // FAULT",
         f"{LOAD}__syncthreads();\n{WAIT}x[threadIdx.x + 64] = s[0][threadIdx.x];",
     ),

@@ -134,6 +134,15 @@ PLANTED = {
         "x[threadIdx.x] = s[threadIdx.x / 2];",
         text="with no barrier between the two",
     ),
+    # What changes nothing is no race among others of its kind, but is a write to those that differ.
+    "a write that changes nothing and one that does": Planted(
+        "race",
+        "__shared__ int s[1];\nif (threadIdx.x == 0) s[0] = 0;\n__syncthreads();\n"
+        "s[0] = threadIdx.x / 32;  // FAULT\n__syncthreads();\nx[threadIdx.x] = s[0];",
+        "__shared__ int s[1];\nif (threadIdx.x == 0) s[0] = 0;\n__syncthreads();\n"
+        "s[0] = threadIdx.x / 64;\n__syncthreads();\nx[threadIdx.x] = s[0];",
+        text="of the block writes at line 6, with no barrier between the two",
+    ),
     "a warp that counts on its lockstep": Planted(
         "race",
         "__shared__ float s[33];\ns[threadIdx.x] = threadIdx.x;\nif (threadIdx.x == 0) s[32] = 0;\n"
