@@ -170,7 +170,7 @@ void update_each(Decoder& d, const ptx::Instruction& w, const Access& whole, Row
     const Row operand = d.source(operands.items[i], whole.bytes, true);
     Instruction& made = d.emit(handler, {old[i], base, operand});
     made.access = whole;
-    made.immediate = offset + i * whole.bytes;
+    made.immediate = offset + std::int64_t{i} * whole.bytes;
   }
   if (first == 0) return;
   const ptx::Operand& results = w.operands[0];

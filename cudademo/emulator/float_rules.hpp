@@ -124,7 +124,7 @@ Handler pairs_of_singles(F) {
 inline constexpr SmallFloat f16 = SmallFloat::f16;
 inline constexpr SmallFloat bf16 = SmallFloat::bf16;
 
-inline constexpr u16 one_of(SmallFloat format) { return format == f16 ? 0x3c00 : 0x3f80; }
+constexpr u16 one_of(SmallFloat format) { return format == f16 ? 0x3c00 : 0x3f80; }
 
 inline u16 flush16(SmallFloat format, u16 bits, unsigned detail) {
   return (detail & flushes) != 0 && format == f16 ? flush_subnormal_f16(bits) : bits;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -193,8 +194,8 @@ void scalar(Decoder& d, const ptx::Instruction& w) {
 // Which elements of {a, b} are taken, the lowest first: "h32" is {2, 3}.
 std::vector<unsigned> chosen(Decoder& d, std::string_view selector, unsigned first,
                              unsigned count) {
-  std::vector<unsigned> elements;
-  for (unsigned i = 0; i < count; ++i) elements.push_back(first + i);
+  std::vector<unsigned> elements(count);
+  std::iota(elements.begin(), elements.end(), first);
   if (selector.empty()) return elements;
   if (selector.size() != count + 1) d.fail("no such selection of elements");
   for (unsigned i = 0; i < count; ++i) {
