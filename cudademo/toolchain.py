@@ -138,6 +138,8 @@ def target(toolchain: Toolchain, capability: tuple[int, int]) -> tuple[str, bool
 def include_dirs(toolchain: Toolchain) -> list[Path]:
     """The folders of CUDA's headers for this NVRTC, CCCL's where that is a separate one.
 
+    A toolkit of the very same version is the last, for what the wheels leave out (crt, cuRAND).
+
     `CUDADEMO_INCLUDE` overrides. A folder of another major version than NVRTC's is passed over.
     What is not installed is not in the list: a kernel without includes needs none of it.
     """
@@ -155,6 +157,7 @@ def _include_dirs(toolchain: Toolchain) -> tuple[Path, ...]:
         folders = _cuda_headers(toolchain)
         if not any((folder / "cuda" / "std").is_dir() for folder in folders):
             folders += _cccl_headers(folders)
+        folders += _same_toolkit(folders)
         _known_include_dirs[toolchain] = tuple(folders)
     return _known_include_dirs[toolchain]
 
@@ -188,6 +191,16 @@ def _cccl_headers(cuda: list[Path]) -> list[Path]:
         for folder in place():
             if (folder / "cuda" / "std" / "cstdint").exists():
                 return [folder]
+    return []
+
+
+def _same_toolkit(folders: list[Path]) -> list[Path]:
+    """A toolkit's folder of the version of the first of the folders, where that is another one."""
+    for folder in _toolkits() if folders else []:
+        if folder in folders:
+            break
+        if header_version(folder) == header_version(folders[0]):
+            return [folder]
     return []
 
 

@@ -105,3 +105,15 @@ def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(compilation, "_ready", {})
     monkeypatch.setattr(cache, "_warned", set())
     return folder
+
+
+@pytest.fixture(scope="session")
+def wmma_header() -> None:
+    import cudademo
+
+    try:
+        cudademo.kernel(
+            "#include <mma.h>\n__global__ void k() {}", "k", architecture="compute_80"
+        ).ptx()
+    except cudademo.CompileError:
+        pytest.skip("<mma.h> is not whole without nvidia-cuda-crt")

@@ -91,6 +91,21 @@ def test_headers_belong_to_nvrtcs_version(tools):
     assert toolchain.header_version(folders[0])[0] == tools.version[0]
 
 
+@pytest.mark.parametrize(("version", "taken"), [("13000", True), ("13010", False)])
+def test_a_toolkit_of_the_same_version_has_what_the_wheels_leave_out(
+    tools, monkeypatch, tmp_path, version, taken
+):
+    wheels, toolkit = tmp_path / "wheels", tmp_path / "toolkit"
+    for root, text in ((wheels, "13000"), (toolkit, version)):
+        (root / "include").mkdir(parents=True)
+        (root / "include" / "cuda_runtime_api.h").write_text(f"#define CUDART_VERSION  {text}\n")
+    monkeypatch.setenv("CUDA_HOME", str(toolkit))
+    here = replace(tools, nvrtc=str(wheels / "lib" / "libnvrtc.so.13"), version=(13, 0))
+    folders = toolchain.include_dirs(here)
+    assert folders[0] == wheels / "include"
+    assert (toolkit / "include" in folders) == taken
+
+
 def test_include_folders_can_be_named(tools, monkeypatch, tmp_path):
     monkeypatch.setenv("CUDADEMO_INCLUDE", str(tmp_path))
     assert toolchain.include_dirs(tools) == [tmp_path]

@@ -351,17 +351,19 @@ def test_the_mended_kernel_runs(name: str) -> None:
 
 
 NEIGHBOURS = """
-#include <mma.h>
 template <class T> __device__ __noinline__ void put(T* to, T value) { *to = value; }
 
 template <class T> __device__ void by_store(T* s) { s[threadIdx.x] = threadIdx.x; }
 template <class T> __device__ void by_call(T* s) { put<T>(s + threadIdx.x, threadIdx.x); }
+#ifdef MATRIX
+#include <mma.h>
 template <class T> __device__ void by_matrix(T* s) {
   using namespace nvcuda::wmma;
   fragment<accumulator, 16, 16, 16, T> all;
   fill_fragment(all, T(2));
   store_matrix_sync(s, all, 16, mem_col_major);
 }
+#endif
 
 template <class T, void (*write)(T*)> __global__ void k(int* x) {
   __shared__ __align__(16) int s[128];
@@ -381,10 +383,16 @@ template <class T, void (*write)(T*)> __global__ void k(int* x) {
         ("__half", "by_matrix"),
     ],
 )
-def test_threads_that_write_parts_of_one_word_do_not_race(element: str, way: str) -> None:
+def test_threads_that_write_parts_of_one_word_do_not_race(
+    element: str, way: str, request: pytest.FixtureRequest
+) -> None:
+    defines = {}
+    if way == "by_matrix":
+        request.getfixturevalue("wmma_header")
+        defines = {"MATRIX": 1}
     x = torch.zeros(128, dtype=torch.int32)
     with cudademo.use_emulator(True, capability=(8, 0)):
-        cudademo.kernel(NEIGHBOURS, f"k<{element}, {way}<{element}>>")[1, 32](x)
+        cudademo.kernel(NEIGHBOURS, f"k<{element}, {way}<{element}>>", defines=defines)[1, 32](x)
     if way == "by_matrix":
         assert (x.view(torch.float16) == 2).all()
     else:

@@ -253,22 +253,6 @@ WMMA = {
 KINDS_OF_16 = [("half", "float"), ("half", "half"), ("bf16", "float"), ("s8", "int"), ("u8", "int")]
 
 
-def _has_wmma() -> bool:
-    try:
-        cudademo.kernel(
-            "#include <mma.h>\n__global__ void k() {}", "k", architecture="compute_80"
-        ).ptx()
-    except cudademo.CompileError:
-        return False
-    return True
-
-
-@pytest.fixture(scope="module")
-def wmma_header() -> None:
-    if not _has_wmma():
-        pytest.skip("<mma.h> is not whole without nvidia-cuda-crt")
-
-
 @pytest.mark.parametrize(
     ("kind", "result", "shape"),
     [
