@@ -26,10 +26,6 @@ COUNT = 128  # threads, and words
 BLOCK = 64
 GROUP = 10  # programs in one source
 NUMBERS = range(100)
-# What ptxas 13.0 makes wrong code of when it optimises, from -O1 on. In program_53 the threads of a
-# warp that a recursive function returns to first go past the __syncthreads() behind it before the
-# others have done their atomicAnd(), so that they read another sum than those do.
-UNOPTIMISED = {53}
 
 PRELUDE = """
 using i8 = signed char; using u8 = unsigned char; using i16 = short; using u16 = unsigned short;
@@ -328,11 +324,6 @@ class Program:
         """CUDA C++, without the prelude."""
         return "\n".join(_Writer(self.number).lines())
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """What its machine code is right with."""
-        return ("--ptxas-options=-O0",) if self.number in UNOPTIMISED else ()
-
     @cached_property
     def inputs(self) -> NDArray[np.int64]:
         generator = random.Random(-1 - self.number)
@@ -363,9 +354,7 @@ PROGRAMS = [Program(number) for number in NUMBERS]
 def groups() -> Iterator[list[Program]]:
     """The programs in lots that are compiled together."""
     for start in range(0, len(PROGRAMS), GROUP):
-        lot = PROGRAMS[start : start + GROUP]
-        yield [program for program in lot if program.number not in UNOPTIMISED]
-        yield from ([program] for program in lot if program.number in UNOPTIMISED)
+        yield PROGRAMS[start : start + GROUP]
 
 
 def make_module(group: Sequence[Program], options: Sequence[str] = ()) -> Any:
@@ -381,7 +370,7 @@ def make_module(group: Sequence[Program], options: Sequence[str] = ()) -> Any:
 
 def compiled(options: Sequence[str] = ()) -> dict[str, Any]:
     """The module of each kernel, by its name, compiled in as many threads as are processors."""
-    made = [(group, make_module(group, (*options, *group[0].options))) for group in groups()]
+    made = [(group, make_module(group, options)) for group in groups()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda pair: pair[1].kernel(pair[0][0].kernel).ptx(), made))
     return {program.kernel: module for group, module in made for program in group}

@@ -21,6 +21,11 @@ import generated  # noqa: E402
 import record  # noqa: E402
 import record_generated  # noqa: E402
 
+# What ptxas 13.0 makes wrong code of when it optimises, from -O1 on. In program_53 the threads of a
+# warp that a recursive function returns to first go past the __syncthreads() behind it before the
+# others have done their atomicAnd(), and so read another sum than those do.
+CONTRADICTED = {"program_53"}
+
 ANSWERS = sorted(record.ANSWERS.glob("generated-*.json"))
 EACH = pytest.mark.parametrize("program", generated.PROGRAMS, ids=lambda program: program.kernel)
 
@@ -47,6 +52,10 @@ def check(program: generated.Program, path: Path, words: Any) -> None:
 def test_the_emulator_answers_as_the_gpu_did(program: generated.Program, path: Path | None) -> None:
     if path is None:
         pytest.skip("not recorded: run record_generated.py on a GPU")
+    if program.kernel in CONTRADICTED:
+        with pytest.raises(AssertionError, match="crc"):
+            check(program, path, emulated(program))
+        return
     check(program, path, emulated(program))
 
 
@@ -60,12 +69,11 @@ def test_the_gpu_answers_as_it_did(program: generated.Program) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("number", sorted(generated.UNOPTIMISED))
-def test_optimised_machine_code_is_still_wrong_where_it_is_avoided(number: int) -> None:
-    # It fails once a later ptxas is right: the program can then lose its place in UNOPTIMISED.
-    program = generated.PROGRAMS[number]
-    words = program.run(generated.make_module([program]), "cuda")
-    assert not np.array_equal(words, emulated(program))
+@pytest.mark.parametrize("kernel", sorted(CONTRADICTED))
+def test_machine_code_that_is_not_optimised_answers_as_the_emulator(kernel: str) -> None:
+    program = next(known for known in generated.PROGRAMS if known.kernel == kernel)
+    module = generated.make_module([program], ["--ptxas-options=-O0"])
+    assert np.array_equal(program.run(module, "cuda"), emulated(program))
 
 
 @EACH
