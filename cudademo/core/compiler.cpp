@@ -1,11 +1,9 @@
 #include "compiler.hpp"
 
 #include <exception>
-#include <optional>
 #include <utility>
 
 #include "errors.hpp"
-#include "handlers.hpp"
 
 namespace cudademo {
 
@@ -123,13 +121,8 @@ Binary compile(const Nvrtc& nvrtc, const CompileRequest& request,
   std::vector<std::string> options{"--gpu-architecture=" + request.architecture};
   options.insert(options.end(), request.options.begin(), request.options.end());
   const auto arguments = pointers(options);
-  std::optional<HandlerKeeper> keeper;
-  if (nvrtc.version() < std::pair(13, 1)) {
-    keeper.emplace(reinterpret_cast<const void*>(functions.compile));
-  }
   const nvrtc::Result result =
       functions.compile(program.handle(), static_cast<int>(arguments.size()), arguments.data());
-  keeper.reset();
   if (flow.error) std::rethrow_exception(flow.error);
   // The result is no guide: a compile stopped within a header ends as a failed one.
   if (flow.stopped) throw Cancelled();

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "errors.hpp"
+#include "handlers.hpp"
 
 namespace cudademo {
 
@@ -51,6 +52,9 @@ Nvrtc::Nvrtc(std::string path)
     : path_(std::move(path)), library_(path_), functions_(load(library_, path_)) {
   check(functions_.version(&version_.first, &version_.second), "nvrtcVersion");
   builtins_ = open_builtins(path_, version_);
+  // Up to 13.0 its front end installs handlers for SIGINT and SIGTERM that end the process with
+  // status 4 (seen with 12.8, 12.9 and 13.0; not with 13.1 to 13.5).
+  if (version_ < std::pair(13, 1)) keep_signals_from(reinterpret_cast<void*>(functions_.compile));
   int count = 0;
   check(functions_.architecture_count(&count), "nvrtcGetNumSupportedArchs");
   architectures_.resize(static_cast<std::size_t>(count));

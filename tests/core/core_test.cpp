@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -187,34 +186,33 @@ void threads_share_one_module_and_launch_at_once() {
 
 void of_this_program(int) {}
 
-void handlers_of_the_library_are_put_back_and_others_left() {
-  struct sigaction own{};
-  struct sigaction now{};
-  own.sa_handler = of_this_program;
-  struct sigaction before{};
-  sigaction(SIGTERM, nullptr, &before);
-  {
-    const HandlerKeeper keeper(reinterpret_cast<const void*>(&of_this_program));
-    sigaction(SIGTERM, &own, nullptr);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    do {
-      sigaction(SIGTERM, nullptr, &now);
-    } while (now.sa_handler != before.sa_handler && std::chrono::steady_clock::now() < deadline);
-    expect(now.sa_handler == before.sa_handler, "the former handler is back");
+// The library's function installs a handler for each number with signal() or with sigaction().
+void a_library_is_kept_from_two_signals(const std::string& path) {
+  const SharedLibrary library(path);
+  auto* install = reinterpret_cast<void (*)(int, bool)>(library.symbol("install"));
+  const auto handler_after = [install](int number, bool by_sigaction) {
+    struct sigaction now{};
+    signal(number, of_this_program);
+    install(number, by_sigaction);
+    sigaction(number, nullptr, &now);
+    signal(number, SIG_DFL);
+    return now.sa_handler;
+  };
+  for (const bool by_sigaction : {false, true}) {
+    expect(handler_after(SIGTERM, by_sigaction) != of_this_program, "the library can at first");
   }
-  {
-    const HandlerKeeper keeper(reinterpret_cast<const void*>(&sigaction));  // of the C library
-    sigaction(SIGTERM, &own, nullptr);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for a fault to show itself
-    sigaction(SIGTERM, nullptr, &now);
-    expect(now.sa_handler == of_this_program, "a handler of another library stays");
+  keep_signals_from(reinterpret_cast<const void*>(install));
+  for (const bool by_sigaction : {false, true}) {
+    for (const int number : {SIGINT, SIGTERM}) {
+      expect(handler_after(number, by_sigaction) == of_this_program, "the handler stays");
+    }
+    expect(handler_after(SIGUSR1, by_sigaction) != of_this_program, "of these two signals only");
   }
-  sigaction(SIGTERM, &before, nullptr);
 }
 
 }  // namespace
 
-int main() {
+int main(int, char** argv) {
   narrow_rounds_to_nearest_even();
   entries_survive_and_damage_is_seen();
   signatures_are_read_from_the_probe();
@@ -224,6 +222,6 @@ int main() {
   entries_are_stored_found_and_removed_when_damaged();
   a_context_is_current_for_a_scope();
   threads_share_one_module_and_launch_at_once();
-  handlers_of_the_library_are_put_back_and_others_left();
+  a_library_is_kept_from_two_signals(argv[1]);
   return failures == 0 ? 0 : 1;
 }
